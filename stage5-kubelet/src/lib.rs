@@ -1,0 +1,1 @@
+//! stage5-kubelet.
