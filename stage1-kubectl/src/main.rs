@@ -1,2 +1,2 @@
-//! Entry point.
+//! kubectl: flags → context → command → exit code.
 fn main() {}
