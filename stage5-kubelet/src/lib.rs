@@ -1,1 +1,2 @@
 //! stage5-kubelet.
+pub mod network;
