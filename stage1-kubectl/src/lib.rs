@@ -6,15 +6,33 @@
 //!
 //! The modules stand in reading order.
 
+/// Sends requests; errors say what is wrong with the connection.
+pub mod client;
+/// What each stage did for an object.
+pub mod journey;
+/// Clusters, users and contexts: where the server is and who we are.
+pub mod kubeconfig;
+/// Where log lines go.
+pub mod logging;
 /// Any API object as JSON; unknown fields survive.
 pub mod object;
 /// Exact amounts with units: `500m`, `1.5Gi`.
 pub mod quantity;
+/// A verb and a resource become an HTTP request.
+pub mod request;
 /// Kinds, resources and URL paths.
 pub mod resource;
 /// Label and field selectors.
 pub mod selector;
+/// SIGINT and SIGTERM as a future.
+pub mod signals;
+/// Where a cluster keeps its files.
+pub mod state_dir;
 /// API errors in Kubernetes' words.
 pub mod status;
 /// Ages, timestamps, Go durations.
 pub mod time;
+/// Certificates in, a rustls configuration out.
+pub mod tls;
+/// The stream of changes.
+pub mod watch;

@@ -1,0 +1,62 @@
+//! Reading kubeconfig files from disk.
+//!
+//! `--kubeconfig` names one file that must be there. Without it the files in `KUBECONFIG` (or `~/.kube/config`) are merged,
+//! and those that don't exist are skipped.
+//!
+//! # In Kubernetes
+//! `ClientConfigLoadingRules` in `client-go/tools/clientcmd/loader.go`.
+#![expect(clippy::disallowed_methods, reason = "shell: reads kubeconfig files")]
+
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigError};
+
+/// The files that are read when none is named: `KUBECONFIG`, else `~/.kube/config`.
+pub fn default_paths() -> Vec<PathBuf> {
+    match std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()) {
+        Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    }
+}
+
+/// Reads and merges; files that don't exist are skipped.
+///
+/// # Errors
+/// A file that can't be read or is no kubeconfig.
+pub fn load(paths: &[PathBuf]) -> Result<Config, ConfigError> {
+    let mut merged = Config::default();
+    for path in paths {
+        if path.exists() {
+            merged.merge(load_file(path)?);
+        }
+    }
+    Ok(merged)
+}
+
+/// Reads one file that must be there, with its paths made absolute.
+///
+/// # Errors
+/// As [`load`], and when the file is missing.
+pub fn load_file(path: &Path) -> Result<Config, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+        path: path.display().to_string(),
+        message: match error.kind() {
+            std::io::ErrorKind::NotFound => "no such file or directory".into(),
+            std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+            _ => error.to_string(),
+        },
+    })?;
+    let mut config =
+        parse(&text).map_err(|message| ConfigError::Parse { path: path.display().to_string(), message })?;
+    let base = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    config.resolve_paths(base.parent().unwrap_or(Path::new("/")));
+    Ok(config)
+}
+
+fn parse(text: &str) -> Result<Config, String> {
+    if text.trim().is_empty() {
+        return Ok(Config::default());
+    }
+    let value: serde_json::Value = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
+    serde_json::from_value(value).map_err(|e| e.to_string())
+}
