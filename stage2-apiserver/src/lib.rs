@@ -2,4 +2,10 @@
 //!
 //! (The story and the reading order grow with the modules; one `pub mod` per line.)
 
+pub mod discovery; // what is served, as documents
+pub mod metrics; // how many requests, how long
+pub mod negotiation; // in which form answers and bodies come
 pub mod registry; // the one table of the kinds that are served
+pub mod request_info; // what a request asks for
+pub mod table; // what `kubectl get` prints
+pub mod version; // which Kubernetes this is
