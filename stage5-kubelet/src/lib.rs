@@ -13,3 +13,5 @@ pub mod pod_status;
 pub mod probes;
 pub mod quantity;
 pub mod runtime_view;
+pub mod kubelet;
+pub mod options;
