@@ -14,4 +14,5 @@ pub mod probes;
 pub mod quantity;
 pub mod runtime_view;
 pub mod kubelet;
+pub mod network;
 pub mod options;
