@@ -8,6 +8,8 @@
 
 /// Sends requests; errors say what is wrong with the connection.
 pub mod client;
+/// One object on one page.
+pub mod describe;
 /// What each stage did for an object.
 pub mod journey;
 /// Clusters, users and contexts: where the server is and who we are.
