@@ -1,0 +1,45 @@
+//! NodePorts: two pods can't have the same port of one node.
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/framework/plugins/nodeports/node_ports.go`.
+
+use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::node_info::NodeInfo;
+use crate::pod_info::PodInfo;
+use crate::snapshot::Snapshot;
+
+/// The reason that users see.
+pub const ERR_REASON: &str = "node(s) didn't have free ports for the requested pod ports";
+
+/// Refuses nodes where a host port of the pod is taken.
+pub struct NodePorts;
+
+fn free(pod: &PodInfo, node: &NodeInfo) -> bool {
+    !pod.host_ports.iter().any(|wanted| node.used_ports.iter().any(|used| wanted.conflicts(used)))
+}
+
+impl Plugin for NodePorts {
+    fn name(&self) -> &'static str {
+        "NodePorts"
+    }
+
+    fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
+        if pod.host_ports.is_empty() {
+            return PreFilter::Skip;
+        }
+        PreFilter::Run(Box::new(move |node, _| {
+            if free(pod, node) { Status::success() } else { Status::unschedulable(ERR_REASON) }
+        }))
+    }
+
+    fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
+        let frees = |gone: &PodInfo| {
+            gone.host_ports.iter().any(|used| pod.host_ports.iter().any(|wanted| wanted.conflicts(used)))
+        };
+        match event {
+            ClusterEvent::NodeAdded(_) => Hint::Queue,
+            ClusterEvent::AssignedPodDeleted(gone) => Hint::queue_if(frees(gone)),
+            _ => Hint::Skip,
+        }
+    }
+}

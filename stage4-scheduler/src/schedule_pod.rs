@@ -1,0 +1,273 @@
+//! Schedule a pod: filter, score, select.
+//!
+//! *Step 10 of a pod's journey through this stage.* Before: [`crate::snapshot`] shows the cluster.
+//! After: [`crate::scheduling_cycle`] assumes the pod on the node, or reads the [`FitError`].
+//!
+//! The whole decision is one pure function of the profile, the pod and the snapshot. Even chance is an
+//! argument: among equally good nodes `tie_breaker` picks. So a decision that somebody complains about
+//! can be made again, in a test, from the same input.
+//!
+//! Three steps. *Filter*: which nodes can take the pod? Each plugin looks at the pod first and returns the
+//! rule for nodes; the first rule that refuses a node gives the reason. *Score*: each plugin grades the
+//! remaining nodes, grades are brought to 0..=100, weighted and added. *Select*: the highest sum.
+//!
+//! The subtle thing is where the search begins and ends. In a large cluster it ends after "enough" feasible
+//! nodes; if it always began at the first node, the last ones would stay empty. So it begins where the
+//! previous one ended ([`Snapshot::start_node_index`], [`ScheduleResult::evaluated_nodes`]).
+//!
+//! # Invariants
+//! 1. The chosen node passes every filter.
+//! 2. Every node that was looked at is either feasible or in the error with a reason.
+//! 3. The order of the nodes changes the choice only among equals (if all nodes are looked at).
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/schedule_one.go` (`schedulePod`, `findNodesThatFitPod`, `prioritizeNodes`, `selectHost`).
+//! Left out: parallel goroutines per chunk of nodes.
+
+use std::sync::Arc;
+
+use crate::fit_error::FitError;
+use crate::framework::{Code, Filter, Normalize, PreFilter, PreScore, Status, WhatIf, normalize_proportionally};
+use crate::node_info::NodeInfo;
+use crate::pod_info::PodInfo;
+use crate::profile::Profile;
+use crate::snapshot::Snapshot;
+
+#[cfg(test)]
+mod tests;
+
+/// The score of one node, plugin by plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeScore {
+    /// The node.
+    pub node: Arc<str>,
+    /// Sum of score × weight.
+    pub total: i64,
+    /// Plugin, score in 0..=100, weight.
+    pub plugins: Vec<(&'static str, i64, i64)>,
+}
+
+/// Where a pod goes, and how that came about.
+#[derive(Clone, Debug)]
+pub struct ScheduleResult {
+    /// The node.
+    pub suggested_host: Arc<str>,
+    /// How many nodes were looked at.
+    pub evaluated_nodes: usize,
+    /// How many of them could take the pod.
+    pub feasible_nodes: usize,
+    /// The best nodes, best first; empty if there was nothing to compare.
+    pub top: Vec<NodeScore>,
+    /// The nodes that were refused, for whoever asks why.
+    pub refused: Vec<(Arc<str>, Status)>,
+}
+
+/// How many nodes [`ScheduleResult::top`] shows.
+const TOP: usize = 3;
+
+// ANCHOR: schedule-pod
+/// Chooses a node for the pod.
+///
+/// # Errors
+/// No node can take it; the error knows why each can't.
+pub fn schedule_pod(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    tie_breaker: u64,
+) -> Result<ScheduleResult, FitError> {
+    let found = find_nodes_that_fit(profile, pod, snapshot)?;
+    let evaluated_nodes = found.feasible.len() + found.refused.len();
+    let top = if found.feasible.len() == 1 {
+        Vec::new() // nothing to compare
+    } else {
+        prioritize(profile, pod, snapshot, &found.feasible, tie_breaker)
+    };
+    Ok(ScheduleResult {
+        suggested_host: top.first().map_or_else(|| found.feasible[0].name.clone(), |best| best.node.clone()),
+        evaluated_nodes,
+        feasible_nodes: found.feasible.len(),
+        top,
+        refused: found.refused,
+    })
+}
+// ANCHOR_END: schedule-pod
+
+/// The rules of all plugins that have something to say about one pod.
+pub struct Rules<'a> {
+    rules: Vec<(&'static str, Filter<'a>)>,
+    /// The only nodes worth looking at, and the plugins that said so.
+    only: Option<(Vec<String>, Vec<&'static str>)>,
+}
+
+impl<'a> Rules<'a> {
+    /// Asks every filter plugin about the pod.
+    ///
+    /// # Errors
+    /// The status of the plugin that refuses the pod on every node.
+    pub fn new(profile: &'a Profile, pod: &'a PodInfo, snapshot: &'a Snapshot) -> Result<Self, Status> {
+        let mut rules = Vec::with_capacity(profile.filters.len());
+        let mut only: Option<(Vec<String>, Vec<&'static str>)> = None;
+        for plugin in &profile.filters {
+            match plugin.pre_filter(pod, snapshot) {
+                PreFilter::Skip => {}
+                PreFilter::Reject(status) => return Err(status.by(plugin.name())),
+                PreFilter::Run(rule) => rules.push((plugin.name(), rule)),
+                PreFilter::Only(names, rule) => {
+                    rules.push((plugin.name(), rule));
+                    let (kept, who) = only.get_or_insert_with(|| (names.clone(), Vec::new()));
+                    kept.retain(|name| names.contains(name));
+                    who.push(plugin.name());
+                    who.sort_unstable();
+                }
+            }
+        }
+        Ok(Rules { rules, only })
+    }
+
+    /// The first objection of any rule.
+    pub fn check(&self, node: &NodeInfo, what_if: &WhatIf<'_>) -> Status {
+        for (name, rule) in &self.rules {
+            let status = rule(node, what_if);
+            if !status.is_success() {
+                return status.by(name);
+            }
+        }
+        Status::success()
+    }
+
+    /// Also counts pods of at least the same priority that are nominated to the node: it must fit with them
+    /// (they will come) and without them (they may not).
+    pub fn check_with_nominated(&self, pod: &PodInfo, node: &NodeInfo, nominated: &[Arc<PodInfo>], removed: &[Arc<PodInfo>]) -> Status {
+        let counts = |other: &Arc<PodInfo>| other.priority >= pod.priority && other.uid != pod.uid;
+        let added: Vec<Arc<PodInfo>> = nominated.iter().filter(|other| counts(other)).cloned().collect();
+        if !added.is_empty() {
+            let mut fuller = node.clone();
+            added.iter().for_each(|other| fuller.add_pod(other.clone()));
+            let status = self.check(&fuller, &WhatIf { added: &added, removed });
+            if !status.is_success() {
+                return status;
+            }
+        }
+        self.check(node, &WhatIf { added: &[], removed })
+    }
+}
+
+struct Found<'a> {
+    feasible: Vec<&'a NodeInfo>,
+    refused: Vec<(Arc<str>, Status)>,
+}
+
+fn find_nodes_that_fit<'a>(
+    profile: &'a Profile,
+    pod: &'a PodInfo,
+    snapshot: &'a Snapshot,
+) -> Result<Found<'a>, FitError> {
+    let num_all_nodes = snapshot.nodes().len();
+    let unlooked = Status { code: Code::UnschedulableAndUnresolvable, ..Status::default() };
+    if num_all_nodes == 0 {
+        return Err(FitError { absent: unlooked, ..FitError::default() });
+    }
+    let rules = Rules::new(profile, pod, snapshot).map_err(|status| FitError {
+        num_all_nodes,
+        pre_filter_message: status.message(),
+        absent: status,
+        ..FitError::default()
+    })?;
+    let check = |node: &NodeInfo| {
+        rules.check_with_nominated(pod, node, snapshot.nominated_to(&node.name), &[])
+    };
+    // Room was made on that node for this very pod: if it fits now, no other needs to be looked at.
+    if let Some(node) = pod.nominated_node_name().and_then(|name| snapshot.get(name))
+        && check(node).is_success()
+    {
+        return Ok(Found { feasible: vec![node], refused: Vec::new() });
+    }
+    let mut found = Found { feasible: Vec::new(), refused: Vec::new() };
+    let absent = match &rules.only {
+        Some((names, plugins)) => {
+            for node in names.iter().filter_map(|name| snapshot.get(name)) {
+                sort_in(&mut found, node, check(node));
+            }
+            let reason = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
+            // Signed by the first plugin, so that the queue knows whom an event must convince.
+            Status::unresolvable(reason).by(plugins[0])
+        }
+        None => {
+            let enough = profile.nodes_to_score.enough(num_all_nodes);
+            let (before, from) = snapshot.nodes().split_at(snapshot.start_node_index.min(num_all_nodes));
+            for node in from.iter().chain(before) {
+                sort_in(&mut found, node, check(node));
+                if found.feasible.len() >= enough {
+                    break;
+                }
+            }
+            unlooked
+        }
+    };
+    if found.feasible.is_empty() {
+        return Err(FitError { num_all_nodes, statuses: found.refused, absent, ..FitError::default() });
+    }
+    Ok(found)
+}
+
+fn sort_in<'a>(found: &mut Found<'a>, node: &'a NodeInfo, status: Status) {
+    if status.is_success() {
+        found.feasible.push(node);
+    } else {
+        found.refused.push((node.name.clone(), status));
+    }
+}
+
+/// Plugin by plugin: name, weight, a score per feasible node.
+type ScoreTable = Vec<(&'static str, i64, Vec<i64>)>;
+
+/// The normalised scores of every plugin that has an opinion, one column per feasible node.
+pub fn score_table(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, feasible: &[&NodeInfo]) -> ScoreTable {
+    let mut table = ScoreTable::new();
+    for (plugin, weight) in &profile.scores {
+        let PreScore::Run(scorer) = plugin.pre_score(pod, snapshot, feasible) else { continue };
+        let mut scores: Vec<i64> = feasible.iter().map(|node| (scorer.score)(node)).collect();
+        match &scorer.normalize {
+            Normalize::Already => {}
+            Normalize::Proportional { reverse } => normalize_proportionally(&mut scores, *reverse),
+            Normalize::Own(normalize) => normalize(feasible, &mut scores),
+        }
+        table.push((plugin.name(), *weight, scores));
+    }
+    table
+}
+
+fn prioritize(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    feasible: &[&NodeInfo],
+    tie_breaker: u64,
+) -> Vec<NodeScore> {
+    let table = score_table(profile, pod, snapshot, feasible);
+    let mut totals = vec![0i64; feasible.len()];
+    for (_, weight, scores) in &table {
+        for (total, score) in totals.iter_mut().zip(scores) {
+            *total += weight * score;
+        }
+    }
+    let best = totals.iter().copied().max().unwrap_or(0);
+    let ties: Vec<usize> = (0..totals.len()).filter(|&at| totals[at] == best).collect();
+    let chosen = ties[usize::try_from(tie_breaker % ties.len() as u64).unwrap_or(0)];
+    let mut order: Vec<usize> = (0..totals.len()).filter(|&at| at != chosen).collect();
+    let shown = (TOP - 1).min(order.len());
+    if shown > 0 && shown < order.len() {
+        order.select_nth_unstable_by_key(shown - 1, |&at| std::cmp::Reverse(totals[at]));
+    }
+    order.truncate(shown);
+    order.sort_by_key(|&at| std::cmp::Reverse(totals[at]));
+    std::iter::once(chosen)
+        .chain(order)
+        .map(|at| NodeScore {
+            node: feasible[at].name.clone(),
+            total: totals[at],
+            plugins: table.iter().map(|(name, weight, scores)| (*name, scores[at], *weight)).collect(),
+        })
+        .collect()
+}
