@@ -105,7 +105,9 @@ impl Cache {
 
     fn count_images(&mut self, old: Option<Arc<NodeObject>>, new: Option<&Arc<NodeObject>>) {
         let same = match (&old, new) {
-            (Some(old), Some(new)) => old.images.len() == new.images.len() && old.images.keys().all(|n| new.images.contains_key(n)),
+            (Some(old), Some(new)) => {
+                old.images.len() == new.images.len() && old.images.keys().all(|n| new.images.contains_key(n))
+            }
             (None, None) => true,
             (Some(only), None) | (None, Some(only)) => only.images.is_empty(),
         };
@@ -153,7 +155,8 @@ impl Cache {
     /// Drops assumed pods whose confirmation never came; returns them.
     pub fn expire(&mut self, now: Duration) -> Vec<Arc<PodInfo>> {
         let late = |state: &PodState| state.assumed && state.deadline.is_some_and(|deadline| deadline <= now);
-        let uids: Vec<_> = self.pods.iter().filter(|(_, state)| late(state)).map(|(uid, _)| uid.clone()).collect();
+        let uids: Vec<_> =
+            self.pods.iter().filter(|(_, state)| late(state)).map(|(uid, _)| uid.clone()).collect();
         uids.iter().filter_map(|uid| self.remove_pod(uid)).collect()
     }
     // ANCHOR_END: assume

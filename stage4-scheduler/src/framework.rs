@@ -120,7 +120,8 @@ impl WhatIf<'_> {
 
     /// How much a per-pod count changes: +1 for each added pod that counts, -1 for each removed one.
     pub fn difference(&self, mut counts: impl FnMut(&PodInfo) -> i64) -> i64 {
-        self.added.iter().map(|pod| counts(pod)).sum::<i64>() - self.removed.iter().map(|pod| counts(pod)).sum::<i64>()
+        self.added.iter().map(|pod| counts(pod)).sum::<i64>()
+            - self.removed.iter().map(|pod| counts(pod)).sum::<i64>()
     }
 }
 
@@ -280,7 +281,12 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Looks at the pod and the nodes that fit; the answer is the preference for each node.
-    fn pre_score<'a>(&'a self, _pod: &'a PodInfo, _snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        _pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         PreScore::Skip
     }
 

@@ -20,16 +20,17 @@
 
 // The words of scheduling, and the pod and the node in numbers.
 pub mod framework;
-pub mod resource;
+pub mod listers;
+pub mod node_info;
 pub mod node_selector;
 pub mod pod_info;
-pub mod node_info;
-pub mod listers;
+pub mod resource;
 // The cluster, as it is and as one cycle sees it.
-pub mod snapshot;
 pub mod cache;
+pub mod snapshot;
 // The decision.
-pub mod profile;
-pub mod schedule_pod;
+pub mod decision;
 pub mod fit_error;
 pub mod plugins;
+pub mod profile;
+pub mod schedule_pod;

@@ -86,7 +86,8 @@ impl NodeSelectorTerm {
 
     /// Does a node with this name and these labels fulfil the term?
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
-        let field = |requirement: &Requirement| requirement.key == "metadata.name" && requirement.matches(Some(name));
+        let field =
+            |requirement: &Requirement| requirement.key == "metadata.name" && requirement.matches(Some(name));
         !(self.labels.is_empty() && self.fields.is_empty())
             && self.labels.iter().all(|r| r.matches(labels.get(&r.key).map(String::as_str)))
             && self.fields.iter().all(field)

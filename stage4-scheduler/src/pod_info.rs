@@ -221,11 +221,14 @@ pub fn key_of(pod: &Pod) -> String {
 fn selector(
     selector: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector>,
 ) -> LabelSelector {
-    selector.and_then(|selector| LabelSelector::from_match(selector).ok()).unwrap_or_else(LabelSelector::nothing)
+    selector
+        .and_then(|selector| LabelSelector::from_match(selector).ok())
+        .unwrap_or_else(LabelSelector::nothing)
 }
 
 fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
-    let sidecars = spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let sidecars =
+        spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
     let ports = spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
     ports
         .filter_map(|port| {

@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn the_share_of_nodes_shrinks_with_the_cluster() {
         let enough = |nodes| NodesToScore::Adaptive.enough(nodes);
-        assert_eq!([enough(99), enough(200), enough(1000), enough(5000), enough(10_000)], [99, 100, 420, 500, 500]);
+        assert_eq!(
+            [enough(99), enough(200), enough(1000), enough(5000), enough(10_000)],
+            [99, 100, 420, 500, 500]
+        );
         assert_eq!(NodesToScore::Percentage(100).enough(5000), 5000);
     }
 }

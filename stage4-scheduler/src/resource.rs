@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_sidecar_counts_in_the_sum_and_under_later_init_containers() {
-        let container = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let container =
+            |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
         let mut sidecar = container("proxy", "200m");
         sidecar["restartPolicy"] = json!("Always");
         let pod = spec(json!({
@@ -210,7 +211,9 @@ mod tests {
 
     #[test]
     fn a_container_without_requests_counts_only_for_scoring() {
-        let pod = spec(json!({"containers": [{"name": "a"}, {"name": "b", "resources": {"requests": {"cpu": "0"}}}]}));
+        let pod = spec(
+            json!({"containers": [{"name": "a"}, {"name": "b", "resources": {"requests": {"cpu": "0"}}}]}),
+        );
         assert!(pod_requests(&pod).is_zero());
         assert_eq!(pod_non_zero_requests(&pod).cpu_millis, 100);
         assert_eq!(pod_non_zero_requests(&pod).memory_bytes, 2 * DEFAULT_MEMORY_REQUEST);

@@ -27,7 +27,9 @@
 use std::sync::Arc;
 
 use crate::fit_error::FitError;
-use crate::framework::{Code, Filter, Normalize, PreFilter, PreScore, Status, WhatIf, normalize_proportionally};
+use crate::framework::{
+    Code, Filter, Normalize, PreFilter, PreScore, Status, WhatIf, normalize_proportionally,
+};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
@@ -138,7 +140,13 @@ impl<'a> Rules<'a> {
 
     /// Also counts pods of at least the same priority that are nominated to the node: it must fit with them
     /// (they will come) and without them (they may not).
-    pub fn check_with_nominated(&self, pod: &PodInfo, node: &NodeInfo, nominated: &[Arc<PodInfo>], removed: &[Arc<PodInfo>]) -> Status {
+    pub fn check_with_nominated(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        nominated: &[Arc<PodInfo>],
+        removed: &[Arc<PodInfo>],
+    ) -> Status {
         let counts = |other: &Arc<PodInfo>| other.priority >= pod.priority && other.uid != pod.uid;
         let added: Vec<Arc<PodInfo>> = nominated.iter().filter(|other| counts(other)).cloned().collect();
         if !added.is_empty() {
@@ -174,9 +182,8 @@ fn find_nodes_that_fit<'a>(
         absent: status,
         ..FitError::default()
     })?;
-    let check = |node: &NodeInfo| {
-        rules.check_with_nominated(pod, node, snapshot.nominated_to(&node.name), &[])
-    };
+    let check =
+        |node: &NodeInfo| rules.check_with_nominated(pod, node, snapshot.nominated_to(&node.name), &[]);
     // Room was made on that node for this very pod: if it fits now, no other needs to be looked at.
     if let Some(node) = pod.nominated_node_name().and_then(|name| snapshot.get(name))
         && check(node).is_success()
@@ -223,7 +230,12 @@ fn sort_in<'a>(found: &mut Found<'a>, node: &'a NodeInfo, status: Status) {
 type ScoreTable = Vec<(&'static str, i64, Vec<i64>)>;
 
 /// The normalised scores of every plugin that has an opinion, one column per feasible node.
-pub fn score_table(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, feasible: &[&NodeInfo]) -> ScoreTable {
+pub fn score_table(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    feasible: &[&NodeInfo],
+) -> ScoreTable {
     let mut table = ScoreTable::new();
     for (plugin, weight) in &profile.scores {
         let PreScore::Run(scorer) = plugin.pre_score(pod, snapshot, feasible) else { continue };

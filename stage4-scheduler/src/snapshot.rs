@@ -79,7 +79,11 @@ impl Snapshot {
 
     fn relist(&mut self, at: usize) {
         let keep = |set: &mut BTreeSet<usize>, listed: bool| {
-            if listed { set.insert(at) } else { set.remove(&at) };
+            if listed {
+                set.insert(at)
+            } else {
+                set.remove(&at)
+            };
         };
         keep(&mut self.with_affinity, !self.nodes[at].pods_with_affinity.is_empty());
         keep(

@@ -20,7 +20,12 @@ impl Plugin for NodeResourcesBalancedAllocation {
         "NodeResourcesBalancedAllocation"
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         // A pod without requests changes no balance.
         if pod.requests.cpu_millis == 0 && pod.requests.memory_bytes == 0 {
             return PreScore::Skip;

@@ -158,7 +158,12 @@ pub(crate) fn more_important(a: &PodInfo, b: &PodInfo) -> std::cmp::Ordering {
 
 // ANCHOR: select-victims
 /// Who must go from this node for the pod to fit; as few and as unimportant as possible.
-fn select_victims_on_node(rules: &Rules<'_>, pod: &PodInfo, node: &Arc<NodeInfo>, snapshot: &Snapshot) -> Result<Candidate, Status> {
+fn select_victims_on_node(
+    rules: &Rules<'_>,
+    pod: &PodInfo,
+    node: &Arc<NodeInfo>,
+    snapshot: &Snapshot,
+) -> Result<Candidate, Status> {
     let mut potential: Vec<Arc<PodInfo>> =
         node.pods.iter().filter(|other| other.priority < pod.priority).cloned().collect();
     if potential.is_empty() {
@@ -206,7 +211,11 @@ fn by_budget(pods: &[Arc<PodInfo>], snapshot: &Snapshot) -> (Vec<Arc<PodInfo>>, 
         let mut violates = false;
         for (budget, left) in budgets.values().zip(&mut left) {
             let same = budget.object.metadata.namespace.as_deref().unwrap_or("") == pod.namespace();
-            if !same || pod.labels().is_empty() || budget.selector.is_empty() || !budget.selector.matches(pod.labels()) {
+            if !same
+                || pod.labels().is_empty()
+                || budget.selector.is_empty()
+                || !budget.selector.matches(pod.labels())
+            {
                 continue;
             }
             // Already on its way out, and counted.

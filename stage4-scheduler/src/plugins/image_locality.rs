@@ -25,7 +25,12 @@ impl Plugin for ImageLocality {
         "ImageLocality"
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         let total = snapshot.nodes().len() as f64;
         // Share of the nodes that have the image, per image of the pod.
         let spread: Vec<(&str, f64)> = pod

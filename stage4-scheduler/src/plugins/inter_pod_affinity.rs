@@ -148,14 +148,19 @@ impl<'a> State<'a> {
     fn existing_anti_affinity_is_met(&self, node: &NodeInfo, what_if: &WhatIf<'_>) -> bool {
         let objects = |other: &PodInfo, key: &str| {
             let terms = other.required_anti_affinity.iter();
-            terms.filter(|term| term.topology_key == key && term.matches(self.pod, self.listers)).count() as i64
+            terms.filter(|term| term.topology_key == key && term.matches(self.pod, self.listers)).count()
+                as i64
         };
         let calm = |key: &str| {
             let Some(value) = node.label(key) else { return true };
             self.existing.get(key, value) + what_if.difference(|other| objects(other, key)) <= 0
         };
         self.existing.0.keys().all(|key| calm(key))
-            && what_if.added.iter().flat_map(|other| &other.required_anti_affinity).all(|term| calm(&term.topology_key))
+            && what_if
+                .added
+                .iter()
+                .flat_map(|other| &other.required_anti_affinity)
+                .all(|term| calm(&term.topology_key))
     }
 
     // ANCHOR: affinity-filter
@@ -185,13 +190,21 @@ impl Plugin for InterPodAffinity {
         let nothing_asked = pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty();
         // Nominated pods may have anti-affinity, too.
         let mut nominated = snapshot.nominated.values().flatten();
-        if nothing_asked && state.existing.0.is_empty() && nominated.all(|other| other.required_anti_affinity.is_empty()) {
+        if nothing_asked
+            && state.existing.0.is_empty()
+            && nominated.all(|other| other.required_anti_affinity.is_empty())
+        {
             return PreFilter::Skip;
         }
         PreFilter::Run(Box::new(move |node, what_if| state.check(node, what_if)))
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         scoring::pre_score(self, pod, snapshot)
     }
 

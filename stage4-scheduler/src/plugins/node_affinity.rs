@@ -11,7 +11,7 @@
 
 use k8s_openapi::api::core::v1 as api;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Scorer, Status};
+use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Scorer, Status, WhatIf};
 use crate::node_info::NodeInfo;
 use crate::node_selector::{NodeSelector, NodeSelectorTerm};
 use crate::pod_info::PodInfo;
@@ -63,7 +63,7 @@ impl Plugin for NodeAffinity {
         if pod.node_affinity.is_empty() && self.added_required.is_none() {
             return PreFilter::Skip;
         }
-        let rule = Box::new(move |node: &NodeInfo, _: &_| self.check(pod, node));
+        let rule = Box::new(move |node: &NodeInfo, _: &WhatIf<'_>| self.check(pod, node));
         match pod.node_affinity.names() {
             // Terms that contradict each other: no node can have two names.
             Some(names) if names.is_empty() => {
@@ -74,7 +74,12 @@ impl Plugin for NodeAffinity {
         }
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         if pod.preferred_nodes.is_empty() && self.added_preferred.is_empty() {
             return PreScore::Skip;
         }

@@ -19,7 +19,9 @@
 
 use std::borrow::Cow;
 
-use crate::framework::{ClusterEvent, Code, Hint, MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Scorer, Status};
+use crate::framework::{
+    ClusterEvent, Code, Hint, MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Scorer, Status,
+};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::resource::Resource;
@@ -64,7 +66,11 @@ impl Default for NodeResourcesFit {
 
 // ANCHOR: fits-request
 /// What is missing on the node for the requests; empty if they fit.
-pub fn insufficient(wanted: &Resource, node: &NodeInfo, ignored: impl Fn(&str) -> bool) -> Vec<Cow<'static, str>> {
+pub fn insufficient(
+    wanted: &Resource,
+    node: &NodeInfo,
+    ignored: impl Fn(&str) -> bool,
+) -> Vec<Cow<'static, str>> {
     let (has, used) = (node.allocatable(), &node.requested);
     let mut missing: Vec<Cow<'static, str>> = Vec::new();
     if node.pods.len() as i64 + 1 > has.allowed_pods {
@@ -177,7 +183,12 @@ impl Plugin for NodeResourcesFit {
         PreFilter::Run(Box::new(move |node, _| self.check(pod, node)))
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot, _feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+        _feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         Scorer::plain(move |node| self.score(pod, node))
     }
 
@@ -200,9 +211,9 @@ impl Plugin for NodeResourcesFit {
                 empty.object = node.object.clone();
                 Hint::queue_if(self.check(pod, &empty).is_success())
             }
-            ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(
-                old.allocatable() != new.allocatable() && self.check(pod, new).is_success(),
-            ),
+            ClusterEvent::NodeUpdated { old, new } => {
+                Hint::queue_if(old.allocatable() != new.allocatable() && self.check(pod, new).is_success())
+            }
             _ => Hint::Skip,
         }
     }

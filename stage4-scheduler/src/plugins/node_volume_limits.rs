@@ -37,8 +37,11 @@ fn check(wanted: &BTreeSet<(String, String)>, node: &NodeInfo, listers: &Listers
     let Some(csi_node) = listers.csi_nodes.get(&*node.name) else { return Status::success() };
     let used = attachments(node.claims.keys().map(String::as_str), listers);
     for driver in &csi_node.spec.drivers {
-        let Some(limit) = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count) else { continue };
-        let of_driver = |set: &BTreeSet<(String, String)>| set.iter().filter(|(name, _)| *name == driver.name).count();
+        let Some(limit) = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count) else {
+            continue;
+        };
+        let of_driver =
+            |set: &BTreeSet<(String, String)>| set.iter().filter(|(name, _)| *name == driver.name).count();
         let new: BTreeSet<_> = wanted.difference(&used).cloned().collect();
         let new = of_driver(&new);
         if new > 0 && of_driver(&used) + new > usize::try_from(limit).unwrap_or(0) {
@@ -66,7 +69,9 @@ impl Plugin for NodeVolumeLimits {
         match event {
             ClusterEvent::AssignedPodDeleted(gone) => Hint::queue_if(!gone.claims.is_empty()),
             ClusterEvent::NodeAdded(_) => Hint::Queue,
-            ClusterEvent::ObjectChanged(kind) => Hint::queue_if(matches!(*kind, "CSINode" | "PersistentVolumeClaim")),
+            ClusterEvent::ObjectChanged(kind) => {
+                Hint::queue_if(matches!(*kind, "CSINode" | "PersistentVolumeClaim"))
+            }
             _ => Hint::Skip,
         }
     }

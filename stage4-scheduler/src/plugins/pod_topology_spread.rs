@@ -29,7 +29,8 @@ mod scoring;
 /// The reason that users see.
 pub const ERR_REASON: &str = "node(s) didn't match pod topology spread constraints";
 /// The reason if the node has no domain at all.
-pub const ERR_REASON_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
+pub const ERR_REASON_LABEL: &str =
+    "node(s) didn't match pod topology spread constraints (missing required label)";
 
 /// Constraints for pods that have none of their own.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +84,11 @@ impl<'a> Constraint<'a> {
         }
     }
 
-    pub(super) fn default(key: &'a str, max_skew: i64, selectors: Vec<stage1_kubectl::selector::LabelSelector>) -> Self {
+    pub(super) fn default(
+        key: &'a str,
+        max_skew: i64,
+        selectors: Vec<stage1_kubectl::selector::LabelSelector>,
+    ) -> Self {
         Constraint {
             max_skew,
             key,
@@ -110,7 +115,12 @@ impl<'a> Constraint<'a> {
 
 impl PodTopologySpread {
     /// The pod's hard (or soft) constraints, or the default ones. The flag: they are the system's.
-    pub(super) fn constraints<'a>(&'a self, pod: &'a PodInfo, snapshot: &Snapshot, hard: bool) -> (Vec<Constraint<'a>>, bool) {
+    pub(super) fn constraints<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        snapshot: &Snapshot,
+        hard: bool,
+    ) -> (Vec<Constraint<'a>>, bool) {
         if !pod.spread.is_empty() {
             return (pod.spread.iter().filter(|c| c.hard == hard).map(Constraint::own).collect(), false);
         }
@@ -130,7 +140,12 @@ impl PodTopologySpread {
             Defaults::List(list) => list
                 .iter()
                 .filter(|c| c.hard == hard)
-                .map(|c| Constraint { own: None, default: selectors.clone(), selects_all: false, ..Constraint::own(c) })
+                .map(|c| Constraint {
+                    own: None,
+                    default: selectors.clone(),
+                    selects_all: false,
+                    ..Constraint::own(c)
+                })
                 .collect(),
         };
         (list, system)
@@ -177,7 +192,13 @@ impl<'a> Domains<'a> {
 }
 
 // ANCHOR: spread-filter
-fn check(pod: &PodInfo, constraints: &[Constraint<'_>], domains: &[Domains<'_>], node: &NodeInfo, what_if: &WhatIf<'_>) -> Status {
+fn check(
+    pod: &PodInfo,
+    constraints: &[Constraint<'_>],
+    domains: &[Domains<'_>],
+    node: &NodeInfo,
+    what_if: &WhatIf<'_>,
+) -> Status {
     let counted = !what_if.is_nothing() && has_all_keys(node, constraints);
     for (constraint, domains) in constraints.iter().zip(domains) {
         let Some(domain) = node.label(constraint.key) else { return Status::unresolvable(ERR_REASON_LABEL) };
@@ -213,7 +234,8 @@ impl Plugin for PodTopologySpread {
             }
             for (constraint, counted) in constraints.iter().zip(&mut found) {
                 if let Some(domain) = node.label(constraint.key).filter(|_| constraint.includes(pod, node)) {
-                    let here = node.pods.iter().filter(|other| counts(constraint, pod.namespace(), other)).count();
+                    let here =
+                        node.pods.iter().filter(|other| counts(constraint, pod.namespace(), other)).count();
                     *counted.entry(domain).or_default() += here as i64;
                 }
             }
@@ -222,7 +244,12 @@ impl Plugin for PodTopologySpread {
         PreFilter::Run(Box::new(move |node, what_if| check(pod, &constraints, &domains, node, what_if)))
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot, feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+        feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         scoring::pre_score(self, pod, snapshot, feasible)
     }
 

@@ -36,7 +36,10 @@ pub fn forbids(taint: &Taint) -> bool {
 
 /// The first taint of the node that keeps a pod with these tolerations away.
 pub fn untolerated<'n>(taints: &'n [Taint], tolerations: &[Toleration]) -> Option<&'n Taint> {
-    taints.iter().filter(|taint| forbids(taint)).find(|taint| !tolerations.iter().any(|t| tolerates(t, taint)))
+    taints
+        .iter()
+        .filter(|taint| forbids(taint))
+        .find(|taint| !tolerations.iter().any(|t| tolerates(t, taint)))
 }
 
 /// Refuses nodes with taints that the pod doesn't tolerate.
@@ -62,7 +65,12 @@ impl Plugin for TaintToleration {
         PreFilter::Run(Box::new(move |node, _| check(pod, node)))
     }
 
-    fn pre_score<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot, feasible: &[&NodeInfo]) -> PreScore<'a> {
+    fn pre_score<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+        feasible: &[&NodeInfo],
+    ) -> PreScore<'a> {
         let wish = |taint: &&Taint| taint.effect == "PreferNoSchedule";
         if !feasible.iter().any(|node| node.taints().iter().any(|taint| wish(&taint))) {
             // 100 for all: changes no order, and costs nothing.
@@ -74,7 +82,11 @@ impl Plugin for TaintToleration {
             .filter(|t| matches!(t.effect.as_deref().unwrap_or(""), "" | "PreferNoSchedule"))
             .collect();
         Scorer::proportional(true, move |node| {
-            let unwanted = node.taints().iter().filter(wish).filter(|taint| !relevant.iter().any(|t| tolerates(t, taint)));
+            let unwanted = node
+                .taints()
+                .iter()
+                .filter(wish)
+                .filter(|taint| !relevant.iter().any(|t| tolerates(t, taint)));
             unwanted.count() as i64
         })
     }

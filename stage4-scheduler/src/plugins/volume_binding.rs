@@ -35,7 +35,8 @@ pub const ERR_BIND: &str = "node(s) didn't find available persistent volumes to 
 /// The reason if a bound volume isn't reachable from the node.
 pub const ERR_NODE_CONFLICT: &str = "node(s) had volume node affinity conflict";
 /// The reason if a bound volume is gone.
-pub const ERR_PV_NOT_EXIST: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+pub const ERR_PV_NOT_EXIST: &str =
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 /// The reason if a claim waits for its controller.
 pub const ERR_UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 /// The annotation that asks a provisioner for a volume on a node.
@@ -49,7 +50,10 @@ pub struct VolumeBinding;
 /// The text for a claim that isn't there (yet).
 pub fn missing(claim: &PodClaim) -> String {
     if claim.ephemeral {
-        format!("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{}\"", claim.name)
+        format!(
+            "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{}\"",
+            claim.name
+        )
     } else {
         format!("persistentvolumeclaim \"{}\" not found", claim.name)
     }
@@ -69,15 +73,20 @@ fn sort_claims<'a>(pod: &PodInfo, listers: &'a Listers) -> Result<Claims<'a>, St
     let mut immediate = false;
     for wanted in &pod.claims {
         let claim = listers.claims.get(&wanted.key).ok_or_else(|| missing(wanted))?;
-        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).filter(|v| !v.is_empty());
+        let volume =
+            claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).filter(|v| !v.is_empty());
         if claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost") {
             let volume = volume.unwrap_or("");
-            return Err(format!("persistentvolumeclaim \"{}\" bound to non-existent persistentvolume \"{volume}\"", wanted.name));
+            return Err(format!(
+                "persistentvolumeclaim \"{}\" bound to non-existent persistentvolume \"{volume}\"",
+                wanted.name
+            ));
         }
         if claim.metadata.deletion_timestamp.is_some() {
             return Err(format!("persistentvolumeclaim \"{}\" is being deleted", wanted.name));
         }
-        let completed = claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(ANN_BIND_COMPLETED));
+        let completed =
+            claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(ANN_BIND_COMPLETED));
         match volume {
             Some(volume) if completed => sorted.bound.push(volume),
             // A claim with a volume, but not through with binding: the controller's turn.
@@ -99,7 +108,8 @@ fn class_of(claim: &PersistentVolumeClaim) -> &str {
 
 /// Can the node reach the volume?
 fn reaches(volume: &PersistentVolume, node: &NodeInfo) -> bool {
-    let required = volume.spec.as_ref().and_then(|s| s.node_affinity.as_ref()).and_then(|a| a.required.as_ref());
+    let required =
+        volume.spec.as_ref().and_then(|s| s.node_affinity.as_ref()).and_then(|a| a.required.as_ref());
     required.is_none_or(|selector| NodeSelector::parse(selector).matches(&node.name, node.labels()))
 }
 
@@ -148,7 +158,9 @@ fn can_provision(claim: &PersistentVolumeClaim, node: &NodeInfo, listers: &Liste
     allowed.is_empty()
         || allowed.iter().any(|term| {
             let mut labels = term.match_label_expressions.iter().flatten();
-            labels.all(|wanted| node.label(&wanted.key).is_some_and(|value| wanted.values.iter().any(|v| v == value)))
+            labels.all(|wanted| {
+                node.label(&wanted.key).is_some_and(|value| wanted.values.iter().any(|v| v == value))
+            })
         })
 }
 
@@ -161,7 +173,8 @@ fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Option<Vec<P
     delayed.sort_by_key(|claim| requested(claim));
     for claim in delayed {
         let metadata = &claim.metadata;
-        let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+        let (namespace, name) =
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
         let selected = metadata.annotations.as_ref().and_then(|a| a.get(ANN_SELECTED_NODE));
         if selected.is_some_and(|selected| **selected != *node.name) {
             return None; // a volume for it is being made elsewhere
@@ -169,7 +182,9 @@ fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Option<Vec<P
         let candidates = listers.volumes.iter().filter(|(name, _)| !taken.contains(&name.as_str()));
         let best = candidates
             .filter(|(_, volume)| selected.is_none() && suits(volume, claim, node))
-            .min_by_key(|(name, volume)| (volume.spec.as_ref().is_some_and(|s| s.claim_ref.is_none()), capacity(volume), *name));
+            .min_by_key(|(name, volume)| {
+                (volume.spec.as_ref().is_some_and(|s| s.claim_ref.is_none()), capacity(volume), *name)
+            });
         if let Some((volume, _)) = best {
             taken.push(volume);
             actions.push(PreBindAction::BindVolume { volume: volume.clone(), namespace, claim: name });
@@ -225,7 +240,10 @@ impl Plugin for VolumeBinding {
             ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(old.labels() != new.labels()),
             ClusterEvent::ObjectChanged(kind) => Hint::queue_if(
                 !pod.claims.is_empty()
-                    && matches!(*kind, "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" | "CSINode"),
+                    && matches!(
+                        *kind,
+                        "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" | "CSINode"
+                    ),
             ),
             _ => Hint::Skip,
         }

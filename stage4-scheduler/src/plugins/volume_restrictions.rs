@@ -52,7 +52,11 @@ impl Plugin for VolumeRestrictions {
             .map(|other| uses(&for_one_pod, other))
             .sum();
         PreFilter::Run(Box::new(move |node: &NodeInfo, what_if: &WhatIf<'_>| {
-            if pod.disks.iter().any(|disk| node.pods.iter().flat_map(|p| &p.disks).any(|other| disk.conflicts(other))) {
+            if pod
+                .disks
+                .iter()
+                .any(|disk| node.pods.iter().flat_map(|p| &p.disks).any(|other| disk.conflicts(other)))
+            {
                 return Status::unschedulable(ERR_DISK);
             }
             if used + what_if.difference(|other| uses(&for_one_pod, other)) > 0 {
@@ -66,7 +70,8 @@ impl Plugin for VolumeRestrictions {
         match event {
             ClusterEvent::AssignedPodDeleted(gone) => {
                 let all: Vec<&PodClaim> = pod.claims.iter().collect();
-                let frees_disk = gone.disks.iter().any(|used| pod.disks.iter().any(|disk| disk.conflicts(used)));
+                let frees_disk =
+                    gone.disks.iter().any(|used| pod.disks.iter().any(|disk| disk.conflicts(used)));
                 Hint::queue_if(frees_disk || uses(&all, gone) > 0)
             }
             ClusterEvent::NodeAdded(_) => Hint::queue_if(!pod.disks.is_empty()),

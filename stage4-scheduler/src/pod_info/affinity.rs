@@ -42,7 +42,10 @@ impl AffinityTerm {
     pub fn matches(&self, other: &PodInfo, listers: &Listers) -> bool {
         let namespace = other.namespace();
         let in_namespace = self.namespaces.iter().any(|name| name == namespace)
-            || self.namespace_selector.as_ref().is_some_and(|s| s.matches(listers.namespace_labels(namespace)));
+            || self
+                .namespace_selector
+                .as_ref()
+                .is_some_and(|s| s.matches(listers.namespace_labels(namespace)));
         in_namespace && self.selector.matches(other.labels())
     }
 

@@ -60,7 +60,11 @@ pub(super) fn disks(spec: &PodSpec) -> Vec<Disk> {
             });
         }
         if let Some(ebs) = &volume.aws_elastic_block_store {
-            return Some(Disk { identity: format!("ebs/{}", ebs.volume_id), read_only: false, shareable: false });
+            return Some(Disk {
+                identity: format!("ebs/{}", ebs.volume_id),
+                read_only: false,
+                shareable: false,
+            });
         }
         if let Some(iscsi) = &volume.iscsi {
             return Some(Disk {

@@ -23,7 +23,8 @@ pub fn pick_one_node(candidates: Vec<Candidate>) -> Option<Candidate> {
     let harm = |candidate: &Candidate| {
         let highest = candidate.victims.first().map_or(i32::MIN, |victim| victim.priority);
         // Shifted to be positive, so that more victims are always more harm.
-        let sum: i64 = candidate.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum();
+        let sum: i64 =
+            candidate.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum();
         // Of the most important victims the one that has run longest: the later it began, the better.
         let started = candidate
             .victims

@@ -24,7 +24,14 @@ impl<'a> Weights<'a> {
     }
 
     /// What the existing pod wishes of the new one, and the new one of it.
-    fn weigh(&mut self, plugin: &InterPodAffinity, pod: &'a PodInfo, other: &'a PodInfo, node: &'a NodeInfo, listers: &Listers) {
+    fn weigh(
+        &mut self,
+        plugin: &InterPodAffinity,
+        pod: &'a PodInfo,
+        other: &'a PodInfo,
+        node: &'a NodeInfo,
+        listers: &Listers,
+    ) {
         let wishes = |of: &'a PodInfo| {
             let near = of.preferred_affinity.iter().map(|wish| (&wish.term, wish.weight));
             near.chain(of.preferred_anti_affinity.iter().map(|wish| (&wish.term, -wish.weight)))
@@ -47,7 +54,11 @@ impl<'a> Weights<'a> {
     }
 }
 
-pub(super) fn pre_score<'a>(plugin: &InterPodAffinity, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreScore<'a> {
+pub(super) fn pre_score<'a>(
+    plugin: &InterPodAffinity,
+    pod: &'a PodInfo,
+    snapshot: &'a Snapshot,
+) -> PreScore<'a> {
     let wishes = !(pod.preferred_affinity.is_empty() && pod.preferred_anti_affinity.is_empty());
     if !wishes && plugin.ignore_preferred_terms_of_existing_pods {
         return PreScore::Skip;

@@ -19,7 +19,8 @@ fn the_ratio_follows_the_curve() {
 #[test]
 fn every_missing_resource_is_a_reason() {
     let node = NodeInfo::new("empty");
-    let mut wanted = Resource { cpu_millis: 1, memory_bytes: 1, ephemeral_storage_bytes: 1, ..Resource::default() };
+    let mut wanted =
+        Resource { cpu_millis: 1, memory_bytes: 1, ephemeral_storage_bytes: 1, ..Resource::default() };
     wanted.scalar.insert("example.com/gpu".to_owned(), 1);
     assert_eq!(
         insufficient(&wanted, &node, |_| false),

@@ -91,7 +91,8 @@ fn totals(
         for (constraint, counted) in constraints.iter().zip(&mut totals) {
             let total = node.label(constraint.key).and_then(|domain| counted.get_mut(domain));
             if let Some(total) = total.filter(|_| constraint.includes(pod, node)) {
-                *total += node.pods.iter().filter(|other| counts(constraint, pod.namespace(), other)).count() as i64;
+                *total += node.pods.iter().filter(|other| counts(constraint, pod.namespace(), other)).count()
+                    as i64;
             }
         }
     }
@@ -99,7 +100,8 @@ fn totals(
 }
 
 fn normalize(nodes: &[&NodeInfo], scores: &mut [i64], ignores: &impl Fn(&NodeInfo) -> bool) {
-    let counted = || nodes.iter().zip(scores.iter()).filter(|(node, _)| !ignores(node)).map(|(_, score)| *score);
+    let counted =
+        || nodes.iter().zip(scores.iter()).filter(|(node, _)| !ignores(node)).map(|(_, score)| *score);
     let (lowest, highest) = (counted().min().unwrap_or(0), counted().max().unwrap_or(0));
     for (node, score) in nodes.iter().zip(scores) {
         *score = match highest {

@@ -1,0 +1,63 @@
+//! Decision: all that one scheduling cycle decides about one pod.
+//!
+//! *Step 13 of a pod's journey through this stage.* Before: the queue handed out a pod.
+//! After: [`crate::scheduling_cycle`] carries the decision out.
+//!
+//! [`schedule_pod`] finds a node or says why there is none; in the second case preemption is asked. Both
+//! together are still a pure function, so that a recorded world gives the same decision in a test, in an
+//! offline simulation and in a running cluster.
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
+
+use crate::fit_error::FitError;
+use crate::framework::PreBindAction;
+use crate::plugins::default_preemption::PostFilterResult;
+use crate::pod_info::PodInfo;
+use crate::profile::Profile;
+use crate::schedule_pod::{ScheduleResult, schedule_pod};
+use crate::snapshot::Snapshot;
+
+// ANCHOR: decide
+/// What becomes of a pod.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// Bind it to `result.suggested_host`, after these steps.
+    Bind {
+        /// Where, and why there.
+        result: ScheduleResult,
+        /// What must be written first.
+        before: Vec<PreBindAction>,
+    },
+    /// No node fits now.
+    Unschedulable {
+        /// Why, preemption's answer included.
+        error: FitError,
+        /// Whom to evict, if that helps.
+        preemption: PostFilterResult,
+    },
+}
+
+/// Decides about one pod. `chance` breaks ties.
+pub fn decide(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, chance: u64) -> Decision {
+    match schedule_pod(profile, pod, snapshot, chance) {
+        Ok(result) => {
+            let node = snapshot.get(&result.suggested_host);
+            let steps =
+                |node| profile.filters.iter().flat_map(move |plugin| plugin.pre_bind(pod, node, snapshot));
+            let before = node.map_or_else(Vec::new, |node| steps(node).collect());
+            Decision::Bind { result, before }
+        }
+        Err(mut error) => {
+            let preemption = match &profile.preemption {
+                Some(preemption) if error.num_all_nodes > 0 && !error.is_internal() => {
+                    preemption.post_filter(profile, pod, snapshot, &error, chance as usize)
+                }
+                _ => PostFilterResult::default(),
+            };
+            error.post_filter_message = preemption.message.clone();
+            Decision::Unschedulable { error, preemption }
+        }
+    }
+}
+// ANCHOR_END: decide
