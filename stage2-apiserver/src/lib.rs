@@ -9,3 +9,4 @@ pub mod registry; // the one table of the kinds that are served
 pub mod request_info; // what a request asks for
 pub mod table; // what `kubectl get` prints
 pub mod version; // which Kubernetes this is
+pub mod storage; // one map with one history: embedded, etcd or memory

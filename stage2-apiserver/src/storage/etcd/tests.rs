@@ -1,0 +1,76 @@
+//! The suite against a real etcd, started by [`EtcdProcess`].
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/storage/etcd3/store_test.go` starts an etcd for each test as well.
+
+use super::super::etcd_process::{EtcdOptions, EtcdProcess};
+use super::*;
+
+/// The `etcd` program, or a note that it is missing.
+fn etcd_program() -> Option<std::path::PathBuf> {
+    let found = ["/usr/bin/etcd", "/usr/local/bin/etcd"].iter().map(std::path::PathBuf::from).find(|p| p.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("STAGES_REQUIRE_REAL").is_none(), "etcd is required but not installed");
+        println!("skipped: no etcd");
+    }
+    found
+}
+
+fn options(program: std::path::PathBuf, dir: &std::path::Path) -> EtcdOptions {
+    let pki = crate::pki::Pki::open(&dir.join("pki"), jiff::Timestamp::now()).unwrap();
+    let files = pki.etcd_files().unwrap();
+    EtcdOptions {
+        program,
+        data_dir: dir.join("etcd"),
+        log_file: dir.join("etcd.log"),
+        ca_file: files.ca,
+        cert_file: files.server_certificate,
+        key_file: files.server_key,
+        client_pem: files.client_pem,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_storage_passes_the_suite() {
+    let Some(program) = etcd_program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let process = EtcdProcess::start(&options(program, dir.path())).await.unwrap();
+    let storage = EtcdStorage::connect(process.config.clone()).await.unwrap();
+    crate::storage::suite::run(Arc::new(storage), "/registry/").await;
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_that_still_runs_is_found_and_its_data_outlive_it() {
+    let Some(program) = etcd_program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(program, dir.path());
+    let first = EtcdProcess::start(&options).await.unwrap();
+    let storage = EtcdStorage::connect(first.config.clone()).await.unwrap();
+    let value = Write::Put(Bytes::from_static(b"1"));
+    let revision = storage.commit("/registry/a", Expect::Absent, value).await.unwrap();
+    // The pipeline dies without stopping its etcd; the next one finds it.
+    let second = EtcdProcess::start(&options).await.unwrap();
+    assert_eq!(first.pid(), second.pid());
+    first.stop().await; // (the same process: our own child, so that it is reaped)
+    drop(storage);
+    let third = EtcdProcess::start(&options).await.unwrap();
+    assert_ne!(third.pid(), second.pid());
+    let storage = EtcdStorage::connect(third.config.clone()).await.unwrap();
+    assert_eq!(storage.get("/registry/a").await.unwrap().unwrap().revision, revision);
+    third.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_of_ours_refuses_clients_without_a_certificate() {
+    let Some(program) = etcd_program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let process = EtcdProcess::start(&options(program, dir.path())).await.unwrap();
+    let stranger = EtcdConfig { client_pem: None, ..process.config.clone() };
+    let refused = tokio::time::timeout(Duration::from_secs(10), async {
+        let mut kv = stranger.connect().await?.kv_client();
+        current_revision(&mut kv).await
+    });
+    assert!(!matches!(refused.await, Ok(Ok(_))), "a stranger must not read");
+    process.stop().await;
+}
