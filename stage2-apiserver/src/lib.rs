@@ -10,3 +10,5 @@ pub mod request_info; // what a request asks for
 pub mod table; // what `kubectl get` prints
 pub mod version; // which Kubernetes this is
 pub mod storage; // one map with one history: embedded, etcd or memory
+pub mod store; // objects over keys: create, update by retry, delete in stages
+pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers

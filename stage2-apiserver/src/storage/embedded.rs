@@ -194,11 +194,12 @@ impl Shared {
 
 impl Storage for EmbeddedStorage {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<KeyValue>, StorageError>> {
-        let found = self.shared.read(|index| Ok(index.get(key, index.current()))).and_then(|(at, snapshot)| {
-            let Some(at) = at else { return Ok(None) };
-            let log = snapshot.open_table(LOG).map_err(unavailable)?;
-            record::key_value(&log, key, at).map(Some)
-        });
+        let found =
+            self.shared.read(|index| Ok(index.get(key, index.current()))).and_then(|(at, snapshot)| {
+                let Some(at) = at else { return Ok(None) };
+                let log = snapshot.open_table(LOG).map_err(unavailable)?;
+                record::key_value(&log, key, at).map(Some)
+            });
         future::ready(found).boxed()
     }
 

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_client::{
-    Certificate, Client, CompactionOptions, Compare, CompareOp, ConnectOptions, GetOptions, Identity, KvClient,
-    TlsOptions, Txn, TxnOp, TxnOpResponse,
+    Certificate, Client, CompactionOptions, Compare, CompareOp, ConnectOptions, GetOptions, Identity,
+    KvClient, TlsOptions, Txn, TxnOp, TxnOpResponse,
 };
 use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt};
@@ -32,7 +32,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
 use super::{
-    Expect, Freshness, KeyValue, ListRequest, Page, Revision, Storage, StorageError, WatchStream, Write, etcd_hub,
+    Expect, Freshness, KeyValue, ListRequest, Page, Revision, Storage, StorageError, WatchStream, Write,
+    etcd_hub,
 };
 
 /// Keys that one range request asks for.
@@ -104,11 +105,8 @@ impl EtcdStorage {
         let mut kv = self.kv.clone();
         let end = prefix_end(&request.prefix);
         let mut start = request.start.unwrap_or_else(|| request.prefix.clone());
-        let mut page = Page {
-            items: Vec::new(),
-            revision: request.revision.unwrap_or_default(),
-            remaining: 0,
-        };
+        let mut page =
+            Page { items: Vec::new(), revision: request.revision.unwrap_or_default(), remaining: 0 };
         loop {
             let wanted = match request.limit {
                 0 => RANGE_CHUNK,

@@ -73,12 +73,7 @@ impl State {
 }
 
 /// Whether a write may happen; on top of the expectation, only what is there can be deleted.
-pub(super) fn permit(
-    index: &Mvcc,
-    key: &str,
-    expect: Expect,
-    write: &Write,
-) -> Result<(), Option<Revision>> {
+pub(super) fn permit(index: &Mvcc, key: &str, expect: Expect, write: &Write) -> Result<(), Option<Revision>> {
     index.check(key, expect)?;
     match write {
         Write::Delete if index.get(key, index.current()).is_none() => Err(None),

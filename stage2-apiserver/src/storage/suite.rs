@@ -105,7 +105,11 @@ async fn watches_are_in_order_and_complete(storage: &Arc<dyn Storage>, prefix: &
         assert!(item.revision > last, "in order, none twice");
         last = item.revision;
         let before = states.insert(item.key, item.value.map(|value| (item.revision, value))).flatten();
-        assert_eq!(item.previous.map(|kv| (kv.revision, kv.value)), before, "no change in between was left out");
+        assert_eq!(
+            item.previous.map(|kv| (kv.revision, kv.value)),
+            before,
+            "no change in between was left out"
+        );
     }
     for writer in writers {
         writer.await.unwrap();

@@ -8,7 +8,8 @@ use super::*;
 
 /// The `etcd` program, or a note that it is missing.
 fn etcd_program() -> Option<std::path::PathBuf> {
-    let found = ["/usr/bin/etcd", "/usr/local/bin/etcd"].iter().map(std::path::PathBuf::from).find(|p| p.exists());
+    let found =
+        ["/usr/bin/etcd", "/usr/local/bin/etcd"].iter().map(std::path::PathBuf::from).find(|p| p.exists());
     if found.is_none() {
         assert!(std::env::var_os("STAGES_REQUIRE_REAL").is_none(), "etcd is required but not installed");
         println!("skipped: no etcd");
