@@ -1,1 +1,15 @@
-//! Labs.
+//! What stands around the six stages: images for machines without a registry, the demo, and the checks of the repository.
+//!
+//! The stages are one pipeline; this crate is what a reader, a class or a test needs beside it. Modules in reading order.
+//!
+//! # In Kubernetes
+//! Nothing of this is in Kubernetes.
+
+/// Container images from files of this machine.
+pub mod image;
+/// The demo of `labs/up --demo`: a web Deployment behind two Services, and its way through the stages.
+pub mod demo;
+/// The book's own checks: anchors, includes, links.
+pub mod book;
+/// The command line of `labs`.
+pub mod options;

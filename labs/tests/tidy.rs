@@ -1,0 +1,186 @@
+//! The rules of the repository that a machine can check: layout, module docs, dependency direction, the book.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use labs::book::{Finding, Tree, check_page};
+
+const MAX_LINES: usize = 400;
+const STAGES: [&str; 6] =
+    ["stage1-kubectl", "stage2-apiserver", "stage3-controllers", "stage4-scheduler", "stage5-kubelet", "stage6-proxy"];
+/// Who may use whom; `pipeline` marks those that only `pipeline.rs`, `main.rs` and tests may name.
+const MAY_USE: [(&str, &[&str], &[&str]); 7] = [
+    ("stage1-kubectl", &[], &[]),
+    ("stage2-apiserver", &["stage1-kubectl"], &[]),
+    ("stage3-controllers", &["stage1-kubectl"], &["stage2-apiserver"]),
+    ("stage4-scheduler", &["stage1-kubectl", "stage3-controllers"], &[]),
+    ("stage5-kubelet", &["stage1-kubectl", "stage3-controllers"], &["stage4-scheduler"]),
+    ("stage6-proxy", &["stage1-kubectl", "stage3-controllers"], &["stage5-kubelet"]),
+    ("labs", &STAGES, &[]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every text file of the repository, by its path from the root.
+fn tree() -> Tree {
+    let mut tree = Tree::new();
+    let mut dirs = vec![root()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let relative = path.strip_prefix(root()).unwrap().to_owned();
+            if path.is_dir() {
+                let built = name == "target" || name == ".git" || relative == Path::new("book/book");
+                if !built {
+                    dirs.push(path);
+                }
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                tree.insert(relative, text);
+            }
+        }
+    }
+    tree
+}
+
+fn rust_files(tree: &Tree) -> impl Iterator<Item = (&Path, &str)> {
+    tree.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "rs")).map(|(p, t)| (p.as_path(), t.as_str()))
+}
+
+fn assert_none(what: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{what}:\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn no_file_holds_two_ideas() {
+    let tree = tree();
+    let long: Vec<String> = rust_files(&tree)
+        .map(|(path, text)| (path, text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(path, lines)| format!("{}: {lines} lines, at most {MAX_LINES}", path.display()))
+        .collect();
+    assert_none("files too long to read in one sitting", &long);
+}
+
+#[test]
+fn file_names_are_nouns_that_one_would_search_for() {
+    let tree = tree();
+    let bad: Vec<String> = rust_files(&tree)
+        .filter(|(path, _)| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            ["mod", "util", "utils", "common", "helper", "helpers", "misc", "types"].contains(&&*stem)
+        })
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert_none("file names that say nothing", &bad);
+}
+
+#[test]
+fn every_module_tells_its_story() {
+    let tree = tree();
+    let bad: Vec<String> = rust_files(&tree)
+        .filter(|(path, _)| {
+            let in_src = path.components().nth(1).is_some_and(|part| part.as_os_str() == "src");
+            in_src && !path.ends_with("tests.rs") && !path.components().any(|part| part.as_os_str() == "tests")
+        })
+        .filter_map(|(path, text)| {
+            let doc: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+            let entry = path.ends_with("lib.rs") || path.ends_with("main.rs");
+            let told = doc.iter().any(|line| line.starts_with("//! # In Kubernetes"));
+            (!entry && !told || doc.is_empty()).then(|| format!("{}: no `//! # In Kubernetes` section", path.display()))
+        })
+        .collect();
+    assert_none("modules without their story", &bad);
+}
+
+#[test]
+fn stages_use_only_earlier_stages() {
+    let tree = tree();
+    let mut bad = Vec::new();
+    for (path, text) in rust_files(&tree) {
+        let Some((_, free, pipeline)) = MAY_USE.iter().find(|(name, ..)| path.starts_with(name)) else { continue };
+        let is_shell = ["pipeline.rs", "main.rs"].iter().any(|name| path.ends_with(name))
+            || path.components().any(|part| ["pipeline", "tests", "benches"].iter().any(|n| part.as_os_str() == *n));
+        for stage in STAGES.iter().filter(|stage| !path.starts_with(stage)) {
+            let named = text.lines().any(|line| {
+                !line.trim_start().starts_with("//") && line.contains(&format!("{}::", stage.replace('-', "_")))
+            });
+            let may = free.contains(stage) || (is_shell && pipeline.contains(stage));
+            if named && !may && !path.starts_with(Path::new(&stage)) && !is_test(path) {
+                bad.push(format!("{} uses {stage}", path.display()));
+            }
+        }
+    }
+    assert_none("dependencies against the direction of the pipeline", &bad);
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().nth(1).is_some_and(|part| part.as_os_str() == "tests")
+}
+
+#[test]
+fn manifests_follow_the_direction_of_the_pipeline() {
+    let tree = tree();
+    let mut bad = Vec::new();
+    for (name, free, pipeline) in MAY_USE {
+        let manifest = &tree[&Path::new(name).join("Cargo.toml")];
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default().split("\n[").next().unwrap_or_default();
+        for stage in STAGES.iter().filter(|stage| **stage != name) {
+            if dependencies.contains(stage) && !free.contains(stage) && !pipeline.contains(stage) {
+                bad.push(format!("{name}/Cargo.toml depends on {stage}"));
+            }
+        }
+    }
+    assert_none("manifests against the direction of the pipeline", &bad);
+}
+
+#[test]
+fn anchors_enclose_whole_items_of_at_most_60_lines() {
+    let tree = tree();
+    let mut bad = Vec::new();
+    for (path, text) in rust_files(&tree).filter(|(path, _)| STAGES.iter().any(|stage| path.starts_with(stage))) {
+        let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, line) in text.lines().enumerate() {
+            if let Some(name) = line.trim().strip_prefix("// ANCHOR: ") {
+                open.insert(name, at);
+            } else if let Some(name) = line.trim().strip_prefix("// ANCHOR_END: ") {
+                match open.remove(name) {
+                    Some(start) if at - start > 61 => bad.push(format!("{}: {name} has over 60 lines", path.display())),
+                    Some(_) => {}
+                    None => bad.push(format!("{}: {name} ends without a start", path.display())),
+                }
+            }
+        }
+        bad.extend(open.keys().map(|name| format!("{}: {name} is never closed", path.display())));
+    }
+    assert_none("anchors", &bad);
+}
+
+#[test]
+fn nothing_names_a_place_of_one_machine() {
+    let tree = tree();
+    let forbidden = [concat!("/wo", "rk/"), concat!("/home", "/"), concat!("/Us", "ers/")];
+    let bad: Vec<String> = tree
+        .iter()
+        .filter(|(path, _)| !path.ends_with("Cargo.lock") && !path.ends_with("LICENSE"))
+        .filter_map(|(path, text)| {
+            let at = text.lines().position(|line| forbidden.iter().any(|place| line.contains(place)))?;
+            Some(format!("{}:{}", path.display(), at + 1))
+        })
+        .collect();
+    assert_none("absolute paths of one machine", &bad);
+}
+
+#[test]
+fn every_page_of_the_book_holds_together() {
+    let tree = tree();
+    let findings: Vec<String> = tree
+        .iter()
+        .filter(|(path, _)| path.starts_with("book/src") && path.extension().is_some_and(|e| e == "md"))
+        .flat_map(|(path, text)| check_page(path, text, &tree))
+        .map(|Finding { page, line, message }| format!("{}:{line}: {message}", page.display()))
+        .collect();
+    assert_none("pages of the book", &findings);
+}
