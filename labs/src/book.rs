@@ -101,7 +101,9 @@ fn resolve(page: &Path, argument: &str, tree: &Tree) -> Result<(), String> {
     if anchor.is_empty() || anchor.chars().all(|c| c.is_ascii_digit() || c == ':') {
         return Ok(());
     }
-    let count = |marker: &str| text.lines().filter(|line| line.trim().ends_with(&format!("{marker}: {anchor}"))).count();
+    let count = |marker: &str| {
+        text.lines().filter(|line| line.trim().ends_with(&format!("{marker}: {anchor}"))).count()
+    };
     match (count("ANCHOR"), count("ANCHOR_END")) {
         (1, 1) => Ok(()),
         (0, _) => Err(format!("{} has no anchor {anchor}", path.display())),
@@ -131,7 +133,10 @@ mod tests {
 
     fn messages(page: &str) -> Vec<String> {
         let tree = Tree::from([
-            (PathBuf::from("a/lib.rs"), "// ANCHOR: open\nfn x() {}\n// ANCHOR: good\nfn y() {}\n// ANCHOR_END: good\n".to_owned()),
+            (
+                PathBuf::from("a/lib.rs"),
+                "// ANCHOR: open\nfn x() {}\n// ANCHOR: good\nfn y() {}\n// ANCHOR_END: good\n".to_owned(),
+            ),
             (PathBuf::from("book/src/other.md"), String::new()),
         ]);
         check_page(Path::new("book/src/page.md"), page, &tree).into_iter().map(|f| f.message).collect()

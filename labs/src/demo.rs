@@ -38,15 +38,24 @@ struct Kubectl {
 /// # Errors
 /// When a command fails or a Service doesn't answer.
 pub fn run(flags: &DemoFlags) -> anyhow::Result<String> {
-    let state_dir = stage1_kubectl::state_dir::StateDir::new(flags.state_dir.clone())?;
+    let state_dir = stage1_kubectl::state_dir::StateDir::locate(flags.state_dir.clone());
     let kubectl = Kubectl { program: beside_us(&flags.kubectl), kubeconfig: state_dir.admin_kubeconfig() };
     kubectl.show(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"])?;
     kubectl.apply(MANIFEST)?;
     kubectl.show(&["rollout", "status", "deployment/web", "--timeout=120s"])?;
-    kubectl.show(&["get", "deployments,replicasets,pods,services,endpointslices", "-l", "app=web", "-o", "wide"])?;
+    kubectl.show(&[
+        "get",
+        "deployments,replicasets,pods,services,endpointslices",
+        "-l",
+        "app=web",
+        "-o",
+        "wide",
+    ])?;
     let cluster_ip = kubectl.read(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"])?;
     let pod = kubectl.read(&["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"])?;
-    ask("ClusterIP", &format!("http://{cluster_ip}/ from pod {pod}"), || kubectl.ask_from(&pod, &cluster_ip))?;
+    ask("ClusterIP", &format!("http://{cluster_ip}/ from pod {pod}"), || {
+        kubectl.ask_from(&pod, &cluster_ip)
+    })?;
     let address = kubectl.node_port()?;
     ask("NodePort", &format!("http://{address}/ from the host"), || get(address))?;
     kubectl.show(&["journey", &format!("pod/{pod}")])?;
@@ -73,7 +82,11 @@ fn ask(service: &str, from: &str, mut request: impl FnMut() -> anyhow::Result<St
     for (pod, times) in &served {
         say(&format!("  {times:>3} answered by {pod}\n"));
     }
-    ensure!(served.len() > 1, "only {} of three replicas answered through the {service} Service", served.len());
+    ensure!(
+        served.len() > 1,
+        "only {} of three replicas answered through the {service} Service",
+        served.len()
+    );
     Ok(())
 }
 
@@ -120,7 +133,11 @@ impl Kubectl {
 
     fn apply(&self, manifest: &str) -> anyhow::Result<()> {
         say("\n$ kubectl apply -f web.yaml\n");
-        let mut child = self.command(&["apply", "-f", "-"]).stdin(Stdio::piped()).spawn().with_context(|| self.cannot_run())?;
+        let mut child = self
+            .command(&["apply", "-f", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .with_context(|| self.cannot_run())?;
         child.stdin.take().context("kubectl has no stdin")?.write_all(manifest.as_bytes())?;
         ensure!(child.wait()?.success(), "kubectl apply failed");
         Ok(())
@@ -134,7 +151,8 @@ impl Kubectl {
     fn node_port(&self) -> anyhow::Result<SocketAddr> {
         let address = r#"jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}"#;
         let ip = self.read(&["get", "nodes", "-o", address])?;
-        let port = self.read(&["get", "service", "web-nodeport", "-o", "jsonpath={.spec.ports[0].nodePort}"])?;
+        let port =
+            self.read(&["get", "service", "web-nodeport", "-o", "jsonpath={.spec.ports[0].nodePort}"])?;
         format!("{ip}:{port}").parse().with_context(|| format!("node address {ip:?} and port {port:?}"))
     }
 

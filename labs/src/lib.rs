@@ -5,11 +5,11 @@
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
 
-/// Container images from files of this machine.
-pub mod image;
-/// The demo of `labs/up --demo`: a web Deployment behind two Services, and its way through the stages.
-pub mod demo;
 /// The book's own checks: anchors, includes, links.
 pub mod book;
+/// The demo of `labs/up --demo`: a web Deployment behind two Services, and its way through the stages.
+pub mod demo;
+/// Container images from files of this machine.
+pub mod image;
 /// The command line of `labs`.
 pub mod options;

@@ -20,7 +20,7 @@ pub struct Flags {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make an OCI image from files of this machine
-    Image(ImageFlags),
+    Image(Box<ImageFlags>),
     /// Deploy a web site on the running pipeline, send requests through its Services, print its pod's journey
     Demo(DemoFlags),
 }

@@ -1,13 +1,21 @@
 //! The rules of the repository that a machine can check: layout, module docs, dependency direction, the book.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use labs::book::{Finding, Tree, check_page};
 
 const MAX_LINES: usize = 400;
-const STAGES: [&str; 6] =
-    ["stage1-kubectl", "stage2-apiserver", "stage3-controllers", "stage4-scheduler", "stage5-kubelet", "stage6-proxy"];
+const STAGES: [&str; 6] = [
+    "stage1-kubectl",
+    "stage2-apiserver",
+    "stage3-controllers",
+    "stage4-scheduler",
+    "stage5-kubelet",
+    "stage6-proxy",
+];
 /// Who may use whom; `pipeline` marks those that only `pipeline.rs`, `main.rs` and tests may name.
 const MAY_USE: [(&str, &[&str], &[&str]); 7] = [
     ("stage1-kubectl", &[], &[]),
@@ -46,7 +54,9 @@ fn tree() -> Tree {
 }
 
 fn rust_files(tree: &Tree) -> impl Iterator<Item = (&Path, &str)> {
-    tree.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "rs")).map(|(p, t)| (p.as_path(), t.as_str()))
+    tree.iter()
+        .filter(|(path, _)| path.extension().is_some_and(|e| e == "rs"))
+        .map(|(p, t)| (p.as_path(), t.as_str()))
 }
 
 fn assert_none(what: &str, findings: &[String]) {
@@ -83,13 +93,16 @@ fn every_module_tells_its_story() {
     let bad: Vec<String> = rust_files(&tree)
         .filter(|(path, _)| {
             let in_src = path.components().nth(1).is_some_and(|part| part.as_os_str() == "src");
-            in_src && !path.ends_with("tests.rs") && !path.components().any(|part| part.as_os_str() == "tests")
+            in_src
+                && !path.ends_with("tests.rs")
+                && !path.components().any(|part| part.as_os_str() == "tests")
         })
         .filter_map(|(path, text)| {
             let doc: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
             let entry = path.ends_with("lib.rs") || path.ends_with("main.rs");
             let told = doc.iter().any(|line| line.starts_with("//! # In Kubernetes"));
-            (!entry && !told || doc.is_empty()).then(|| format!("{}: no `//! # In Kubernetes` section", path.display()))
+            (!entry && !told || doc.is_empty())
+                .then(|| format!("{}: no `//! # In Kubernetes` section", path.display()))
         })
         .collect();
     assert_none("modules without their story", &bad);
@@ -100,12 +113,17 @@ fn stages_use_only_earlier_stages() {
     let tree = tree();
     let mut bad = Vec::new();
     for (path, text) in rust_files(&tree) {
-        let Some((_, free, pipeline)) = MAY_USE.iter().find(|(name, ..)| path.starts_with(name)) else { continue };
+        let Some((_, free, pipeline)) = MAY_USE.iter().find(|(name, ..)| path.starts_with(name)) else {
+            continue;
+        };
         let is_shell = ["pipeline.rs", "main.rs"].iter().any(|name| path.ends_with(name))
-            || path.components().any(|part| ["pipeline", "tests", "benches"].iter().any(|n| part.as_os_str() == *n));
+            || path
+                .components()
+                .any(|part| ["pipeline", "tests", "benches"].iter().any(|n| part.as_os_str() == *n));
         for stage in STAGES.iter().filter(|stage| !path.starts_with(stage)) {
             let named = text.lines().any(|line| {
-                !line.trim_start().starts_with("//") && line.contains(&format!("{}::", stage.replace('-', "_")))
+                !line.trim_start().starts_with("//")
+                    && line.contains(&format!("{}::", stage.replace('-', "_")))
             });
             let may = free.contains(stage) || (is_shell && pipeline.contains(stage));
             if named && !may && !path.starts_with(Path::new(&stage)) && !is_test(path) {
@@ -126,7 +144,13 @@ fn manifests_follow_the_direction_of_the_pipeline() {
     let mut bad = Vec::new();
     for (name, free, pipeline) in MAY_USE {
         let manifest = &tree[&Path::new(name).join("Cargo.toml")];
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default().split("\n[").next().unwrap_or_default();
+        let dependencies = manifest
+            .split("[dependencies]")
+            .nth(1)
+            .unwrap_or_default()
+            .split("\n[")
+            .next()
+            .unwrap_or_default();
         for stage in STAGES.iter().filter(|stage| **stage != name) {
             if dependencies.contains(stage) && !free.contains(stage) && !pipeline.contains(stage) {
                 bad.push(format!("{name}/Cargo.toml depends on {stage}"));
@@ -140,14 +164,18 @@ fn manifests_follow_the_direction_of_the_pipeline() {
 fn anchors_enclose_whole_items_of_at_most_60_lines() {
     let tree = tree();
     let mut bad = Vec::new();
-    for (path, text) in rust_files(&tree).filter(|(path, _)| STAGES.iter().any(|stage| path.starts_with(stage))) {
+    for (path, text) in
+        rust_files(&tree).filter(|(path, _)| STAGES.iter().any(|stage| path.starts_with(stage)))
+    {
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
         for (at, line) in text.lines().enumerate() {
             if let Some(name) = line.trim().strip_prefix("// ANCHOR: ") {
                 open.insert(name, at);
             } else if let Some(name) = line.trim().strip_prefix("// ANCHOR_END: ") {
                 match open.remove(name) {
-                    Some(start) if at - start > 61 => bad.push(format!("{}: {name} has over 60 lines", path.display())),
+                    Some(start) if at - start > 61 => {
+                        bad.push(format!("{}: {name} has over 60 lines", path.display()))
+                    }
                     Some(_) => {}
                     None => bad.push(format!("{}: {name} ends without a start", path.display())),
                 }

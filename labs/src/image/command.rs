@@ -68,11 +68,13 @@ fn spec(flags: &ImageFlags) -> anyhow::Result<ImageSpec> {
         }
     }
     for text in &flags.texts {
-        let (path, contents) = text.split_once('=').with_context(|| format!("--text {text}: write PATH=CONTENTS"))?;
+        let (path, contents) =
+            text.split_once('=').with_context(|| format!("--text {text}: write PATH=CONTENTS"))?;
         spec.add(path, Entry::File(contents.as_bytes().to_vec(), 0o644))?;
     }
     for link in &flags.links {
-        let (target, path) = link.split_once(':').with_context(|| format!("--link {link}: write TARGET:PATH"))?;
+        let (target, path) =
+            link.split_once(':').with_context(|| format!("--link {link}: write TARGET:PATH"))?;
         spec.add(path, Entry::Link(target.to_owned()))?;
     }
     Ok(spec)
