@@ -12,3 +12,5 @@ pub mod version; // which Kubernetes this is
 pub mod storage; // one map with one history: embedded, etcd or memory
 pub mod store; // objects over keys: create, update by retry, delete in stages
 pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers
+
+pub mod schema; // what each built-in kind may contain
