@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 mod field_error;
 
-pub use field_error::{ErrorType, FieldError, quote};
+pub use field_error::{ErrorType, FieldError, GO_SYNTAX, quote};
 
 use crate::resource::GroupVersionKind;
 

@@ -13,4 +13,9 @@ pub mod storage; // one map with one history: embedded, etcd or memory
 pub mod store; // objects over keys: create, update by retry, delete in stages
 pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers
 
+pub mod admission; // what the cluster's policy adds or refuses
+pub mod allocator; // Service addresses and node ports
+pub mod defaults; // what the client left out
 pub mod schema; // what each built-in kind may contain
+pub mod strategies; // what a kind does before it is stored
+pub mod validation; // is this object allowed to exist

@@ -78,6 +78,10 @@ impl ErrorType {
     }
 }
 
+/// A bad value `{GO_SYNTAX: text}` is shown as that text, unquoted: Kubernetes prints structs, slices and maps with
+/// Go's `%#v` (`v1.LabelSelector{…}`), which no JSON value can stand for.
+pub const GO_SYNTAX: &str = "%#v";
+
 /// One thing that is wrong with one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
@@ -169,7 +173,10 @@ impl FieldError {
         if self.kind.shows_value() {
             let value = match &self.bad_value {
                 Value::String(s) => quote(s),
-                other => other.to_string(),
+                other => match other.get(GO_SYNTAX).and_then(Value::as_str) {
+                    Some(literal) => literal.to_string(),
+                    None => other.to_string(),
+                },
             };
             text = format!("{text}: {value}");
         }

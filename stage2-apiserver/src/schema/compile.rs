@@ -38,7 +38,8 @@ fn struct_type(definition: &str, schema: &Value) -> StructType {
     let mut parts = definition.rsplit('.').skip(1);
     let version = parts.next().unwrap_or_default();
     let group = parts.next().unwrap_or_default();
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut fields = BTreeMap::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let shape = shape(property);
@@ -60,7 +61,9 @@ fn absent(key: &str, shape: &Shape, required: bool, pointer: bool) -> Absent {
     }
     let zero = match shape {
         Shape::Struct(_) => (required && !go_types::is_struct_pointer(key)) || go_types::always_present(key),
-        Shape::Time | Shape::MicroTime | Shape::Any | Shape::StructOr(_) | Shape::List(_) | Shape::Map(_) => false,
+        Shape::Time | Shape::MicroTime | Shape::Any | Shape::StructOr(_) | Shape::List(_) | Shape::Map(_) => {
+            false
+        }
         Shape::IntOrString | Shape::Quantity => false,
         _ => (required || go_types::always_present(key)) && !pointer,
     };

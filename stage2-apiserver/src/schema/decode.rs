@@ -51,7 +51,8 @@ pub fn decode_slice(body: &[u8], schema: &Schema) -> Result<Decoded, serde_json:
 
 /// Decodes a value that is parsed already (a YAML body, a patched object). Duplicates can't be seen any more.
 pub fn decode_value(value: Value, schema: &Schema) -> Decoded {
-    decode(value, schema).unwrap_or_else(|error| Decoded { error: Some(error.to_string()), ..Decoded::default() })
+    decode(value, schema)
+        .unwrap_or_else(|error| Decoded { error: Some(error.to_string()), ..Decoded::default() })
 }
 
 fn decode<'de, D: Deserializer<'de>>(deserializer: D, schema: &Schema) -> Result<Decoded, D::Error> {
@@ -62,7 +63,9 @@ fn decode<'de, D: Deserializer<'de>>(deserializer: D, schema: &Schema) -> Result
     let mut value = value.unwrap_or_else(|| Value::Object(Map::new()));
     if let Value::Object(object) = &mut value {
         // TypeMeta is written only when set; the server sets both from the kind that it decoded into.
-        object.retain(|key, value| !(matches!(key.as_str(), "kind" | "apiVersion") && value.as_str() == Some("")));
+        object.retain(|key, value| {
+            !(matches!(key.as_str(), "kind" | "apiVersion") && value.as_str() == Some(""))
+        });
     }
     Ok(Decoded { value, strict: walk.strict, error: walk.error })
 }
@@ -92,7 +95,10 @@ impl Walk {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
             let field = self.go_path.join(".");
-            format!("json: cannot unmarshal {found} into Go struct field {}.{field} of type {wanted}", self.go_struct)
+            format!(
+                "json: cannot unmarshal {found} into Go struct field {}.{field} of type {wanted}",
+                self.go_struct
+            )
         };
         self.save(message);
     }
@@ -144,6 +150,12 @@ pub(super) fn zero(shape: &Shape) -> Value {
     }
 }
 
+/// What a field of a root holds when nobody set it: `Some(None)` if it is left out, `None` if the kind has no such field.
+pub fn zero_field(schema: &Schema, name: &str) -> Option<Option<Value>> {
+    let field = schema.root().fields.get(name)?;
+    Some((field.absent == Absent::Zero).then(|| zero(&field.shape)))
+}
+
 /// Adds what Go writes although nobody set it, and drops what `omitempty` drops.
 fn fill_absent(object: &mut Map<String, Value>, ty: &StructType) {
     for (name, field) in &ty.fields {
@@ -193,7 +205,9 @@ impl Node<'_> {
         match self.shape {
             Shape::Float | Shape::Any | Shape::StructOr(_) => Some(Value::Number(number)),
             Shape::Quantity => self.quantity(&number.to_string()),
-            Shape::Int32 | Shape::IntOrString if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => {
+            Shape::Int32 | Shape::IntOrString
+                if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) =>
+            {
                 Some(Value::Number(number))
             }
             Shape::Int64 if number.is_i64() => Some(Value::Number(number)),
@@ -343,7 +357,11 @@ impl Node<'_> {
         walk.strict.push(message);
     }
 
-    fn visit_struct<'de, A: MapAccess<'de>>(self, ty: &StructType, mut map: A) -> Result<Option<Value>, A::Error> {
+    fn visit_struct<'de, A: MapAccess<'de>>(
+        self,
+        ty: &StructType,
+        mut map: A,
+    ) -> Result<Option<Value>, A::Error> {
         let outer = std::mem::replace(&mut self.walk.borrow_mut().go_struct, ty.go_name.clone());
         let mut object = Map::new();
         let mut seen = HashSet::new();
@@ -371,7 +389,11 @@ impl Node<'_> {
         Ok(Some(Value::Object(object)))
     }
 
-    fn visit_entries<'de, A: MapAccess<'de>>(self, shape: &Shape, mut map: A) -> Result<Option<Value>, A::Error> {
+    fn visit_entries<'de, A: MapAccess<'de>>(
+        self,
+        shape: &Shape,
+        mut map: A,
+    ) -> Result<Option<Value>, A::Error> {
         let mut entries = Map::new();
         while let Some(key) = map.next_key::<String>()? {
             let length = self.enter(&key);

@@ -27,7 +27,9 @@ pub fn interpret(body: &[u8]) -> Result<TypeMeta, String> {
     let fail = |text: String| format!("couldn't get version/kind; json parse error: {text}");
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
-        Err(_) => return Err(fail(syntax_error(body).unwrap_or_else(|| "unexpected end of JSON input".to_owned()))),
+        Err(_) => {
+            return Err(fail(syntax_error(body).unwrap_or_else(|| "unexpected end of JSON input".to_owned())));
+        }
     };
     let object = match &value {
         Value::Object(object) => object,
@@ -108,7 +110,8 @@ impl Scanner<'_> {
     }
 
     fn next(&mut self) -> Result<u8, String> {
-        let byte = self.body.get(self.at).copied().ok_or_else(|| "unexpected end of JSON input".to_owned())?;
+        let byte =
+            self.body.get(self.at).copied().ok_or_else(|| "unexpected end of JSON input".to_owned())?;
         self.at += 1;
         Ok(byte)
     }

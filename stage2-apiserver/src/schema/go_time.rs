@@ -37,7 +37,19 @@ fn failure(text: &str, layout: &str, rest: &str, element: &str) -> String {
 
 /// Walks the layout element by element; the first that doesn't fit is the error.
 fn check(text: &str, layout: &str) -> Result<(), String> {
-    let elements: &[(&str, usize)] = &[("2006", 4), ("-", 0), ("01", 2), ("-", 0), ("02", 2), ("T", 0), ("15", 2), (":", 0), ("04", 2), (":", 0), ("05", 2)];
+    let elements: &[(&str, usize)] = &[
+        ("2006", 4),
+        ("-", 0),
+        ("01", 2),
+        ("-", 0),
+        ("02", 2),
+        ("T", 0),
+        ("15", 2),
+        (":", 0),
+        ("04", 2),
+        (":", 0),
+        ("05", 2),
+    ];
     let mut rest = text;
     for (element, digits) in elements {
         let fits = match digits {
@@ -50,7 +62,8 @@ fn check(text: &str, layout: &str) -> Result<(), String> {
         rest = &rest[element.len()..];
     }
     if layout == MICROS {
-        let six = rest.len() >= 7 && rest.starts_with('.') && rest.as_bytes()[1..7].iter().all(u8::is_ascii_digit);
+        let six =
+            rest.len() >= 7 && rest.starts_with('.') && rest.as_bytes()[1..7].iter().all(u8::is_ascii_digit);
         if !six {
             return Err(failure(text, layout, rest, ".000000"));
         }

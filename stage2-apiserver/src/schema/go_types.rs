@@ -13,10 +13,19 @@ use std::sync::LazyLock;
 /// Optional scalars that are pointers in Go: an explicit zero value is kept. `Struct: field field …`; a group before the struct
 /// (`discovery.EndpointPort`, where `discovery` is the next-to-last part of the definition's package) where names clash.
 const POINTERS: &[(&str, &str)] = &[
-    ("SecurityContext", "privileged runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation procMount"),
-    ("PodSecurityContext", "runAsUser runAsGroup runAsNonRoot fsGroup fsGroupChangePolicy supplementalGroupsPolicy seLinuxChangePolicy"),
-    ("PodSpec", "automountServiceAccountToken shareProcessNamespace hostUsers setHostnameAsFQDN enableServiceLinks \
-      terminationGracePeriodSeconds activeDeadlineSeconds priority runtimeClassName preemptionPolicy"),
+    (
+        "SecurityContext",
+        "privileged runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation procMount",
+    ),
+    (
+        "PodSecurityContext",
+        "runAsUser runAsGroup runAsNonRoot fsGroup fsGroupChangePolicy supplementalGroupsPolicy seLinuxChangePolicy",
+    ),
+    (
+        "PodSpec",
+        "automountServiceAccountToken shareProcessNamespace hostUsers setHostnameAsFQDN enableServiceLinks \
+      terminationGracePeriodSeconds activeDeadlineSeconds priority runtimeClassName preemptionPolicy",
+    ),
     ("ServiceAccount", "automountServiceAccountToken"),
     ("ConfigMap", "immutable"),
     ("Secret", "immutable"),
@@ -71,13 +80,22 @@ const POINTERS: &[(&str, &str)] = &[
     ("RollingUpdateStatefulSetStrategy", "partition"),
     ("DaemonSetSpec", "revisionHistoryLimit"),
     ("DaemonSetStatus", "collisionCount"),
-    ("JobSpec", "parallelism completions activeDeadlineSeconds backoffLimit backoffLimitPerIndex maxFailedIndexes manualSelector \
-      ttlSecondsAfterFinished completionMode suspend podReplacementPolicy managedBy"),
+    (
+        "JobSpec",
+        "parallelism completions activeDeadlineSeconds backoffLimit backoffLimitPerIndex maxFailedIndexes manualSelector \
+      ttlSecondsAfterFinished completionMode suspend podReplacementPolicy managedBy",
+    ),
     ("JobStatus", "ready terminating failedIndexes"),
     ("SuccessPolicyRule", "succeededIndexes succeededCount"),
     ("PodFailurePolicyOnExitCodesRequirement", "containerName"),
-    ("CronJobSpec", "startingDeadlineSeconds suspend successfulJobsHistoryLimit failedJobsHistoryLimit timeZone"),
-    ("ServiceSpec", "allocateLoadBalancerNodePorts loadBalancerClass internalTrafficPolicy ipFamilyPolicy trafficDistribution"),
+    (
+        "CronJobSpec",
+        "startingDeadlineSeconds suspend successfulJobsHistoryLimit failedJobsHistoryLimit timeZone",
+    ),
+    (
+        "ServiceSpec",
+        "allocateLoadBalancerNodePorts loadBalancerClass internalTrafficPolicy ipFamilyPolicy trafficDistribution",
+    ),
     ("ServicePort", "appProtocol"),
     ("ClientIPConfig", "timeoutSeconds"),
     ("LoadBalancerIngress", "ipMode"),
@@ -100,8 +118,11 @@ const POINTERS: &[(&str, &str)] = &[
     ("NetworkPolicyPort", "protocol endPort"),
     ("PriorityClass", "preemptionPolicy"),
     ("StorageClass", "reclaimPolicy allowVolumeExpansion volumeBindingMode"),
-    ("CSIDriverSpec", "attachRequired podInfoOnMount storageCapacity fsGroupPolicy requiresRepublish seLinuxMount \
-      nodeAllocatableUpdatePeriodSeconds"),
+    (
+        "CSIDriverSpec",
+        "attachRequired podInfoOnMount storageCapacity fsGroupPolicy requiresRepublish seLinuxMount \
+      nodeAllocatableUpdatePeriodSeconds",
+    ),
     ("VolumeAttachmentSource", "persistentVolumeName"),
     ("VolumeNodeResources", "count"),
     ("VolumeError", "errorCode"),
@@ -119,8 +140,11 @@ const POINTERS: &[(&str, &str)] = &[
     ("Validation", "reason"),
     ("ParamRef", "parameterNotFoundAction"),
     ("MatchResources", "matchPolicy"),
-    ("JSONSchemaProps", "maximum minimum maxLength minLength maxItems minItems multipleOf maxProperties minProperties \
-      x-kubernetes-preserve-unknown-fields x-kubernetes-list-type x-kubernetes-map-type"),
+    (
+        "JSONSchemaProps",
+        "maximum minimum maxLength minLength maxItems minItems multipleOf maxProperties minProperties \
+      x-kubernetes-preserve-unknown-fields x-kubernetes-list-type x-kubernetes-map-type",
+    ),
     ("CustomResourceDefinitionVersion", "deprecationWarning"),
     ("CustomResourceSubresourceScale", "labelSelectorPath"),
     ("ValidationRule", "optionalOldSelf reason"),
@@ -128,7 +152,10 @@ const POINTERS: &[(&str, &str)] = &[
     ("LimitedPriorityLevelConfiguration", "nominalConcurrencyShares lendablePercent borrowingLimitPercent"),
     ("ExemptPriorityLevelConfiguration", "nominalConcurrencyShares lendablePercent"),
     ("TokenRequestSpec", "expirationSeconds"),
-    ("DeleteOptions", "gracePeriodSeconds orphanDependents propagationPolicy ignoreStoreReadErrorWithClusterBreakingPotential"),
+    (
+        "DeleteOptions",
+        "gracePeriodSeconds orphanDependents propagationPolicy ignoreStoreReadErrorWithClusterBreakingPotential",
+    ),
     ("Preconditions", "uid resourceVersion"),
 ];
 
@@ -249,7 +276,9 @@ static NULL_SET: LazyLock<HashSet<String>> = LazyLock::new(|| set(NULLS));
 static OMITTED_SET: LazyLock<HashSet<String>> = LazyLock::new(|| set(OMITTED));
 static NAMED: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| NAMED_STRINGS.iter().copied().collect());
 static PRESENT_SET: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let roots = SPEC_AND_STATUS.split_whitespace().flat_map(|kind| ["spec", "status"].map(|field| format!("{kind}.{field}")));
+    let roots = SPEC_AND_STATUS
+        .split_whitespace()
+        .flat_map(|kind| ["spec", "status"].map(|field| format!("{kind}.{field}")));
     set(PRESENT).into_iter().chain(roots).collect()
 });
 

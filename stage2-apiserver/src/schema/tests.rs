@@ -17,17 +17,24 @@ fn unknown_and_duplicate_fields_are_reported_in_document_order() {
     );
     assert_eq!(
         decoded.strict,
-        [r#"duplicate field "spec.containers[0].name""#, r#"unknown field "spec.containers[0].imagee""#, r#"unknown field "spec.bar""#]
+        [
+            r#"duplicate field "spec.containers[0].name""#,
+            r#"unknown field "spec.containers[0].imagee""#,
+            r#"unknown field "spec.bar""#
+        ]
     );
     assert_eq!(decoded.value["spec"]["containers"][0], json!({"name": "d", "resources": {}}));
 }
 
 #[test]
 fn a_mismatch_is_told_in_words_of_go() {
-    let decoded = decode(("", "v1", "Pod"), r#"{"spec": {"containers": [{"ports": [{"containerPort": "80"}]}]}}"#);
+    let decoded =
+        decode(("", "v1", "Pod"), r#"{"spec": {"containers": [{"ports": [{"containerPort": "80"}]}]}}"#);
     assert_eq!(
         decoded.error.as_deref(),
-        Some("json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32")
+        Some(
+            "json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32"
+        )
     );
 }
 
@@ -46,7 +53,8 @@ fn zero_values_vanish_unless_the_go_field_is_a_pointer() {
 #[test]
 fn decoding_twice_changes_nothing() {
     let schema = schema_for(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("built in");
-    let body = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
+    let body =
+        json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
     let once = decode_value(body, schema).value;
     assert_eq!(decode_value(once.clone(), schema).value, once);
 }
