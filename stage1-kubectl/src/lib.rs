@@ -18,6 +18,8 @@ pub mod kubeconfig;
 pub mod logging;
 /// Any API object as JSON; unknown fields survive.
 pub mod object;
+/// Patches: JSON, merge, strategic, three-way.
+pub mod patch;
 /// Exact amounts with units: `500m`, `1.5Gi`.
 pub mod quantity;
 /// A verb and a resource become an HTTP request.

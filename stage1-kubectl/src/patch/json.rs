@@ -1,0 +1,224 @@
+//! JSON patch (RFC 6902): a list of operations on paths.
+//!
+//! The RFC is implemented by a crate that we use elsewhere; here it is done by hand because users see the error texts, and
+//! because Kubernetes' library also counts list positions from the end (`/list/-1`), which the RFC doesn't allow.
+//!
+//! # Invariants
+//! 1. When an operation fails, the object is unchanged.
+//!
+//! # In Kubernetes
+//! `github.com/evanphx/json-patch/v4/patch.go`.
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+
+/// How deep copies may grow an object, in operations, as the API server limits them.
+const MAX_OPERATIONS: usize = 10_000;
+
+fn unescape(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+/// Splits `/a/b` into the parent's tokens and the last one.
+fn split(path: &str) -> (Vec<String>, String) {
+    let mut tokens: Vec<String> = path.split('/').skip(1).map(unescape).collect();
+    let last = tokens.pop().unwrap_or_default();
+    (tokens, last)
+}
+
+/// A position in a list; negative ones count from the end.
+fn position(token: &str, len: usize) -> Option<usize> {
+    let at: i64 = token.parse().ok()?;
+    let at = if at < 0 { at + len as i64 } else { at };
+    usize::try_from(at).ok()
+}
+
+fn child<'a>(value: &'a mut Value, token: &str) -> Option<&'a mut Value> {
+    match value {
+        Value::Object(map) => map.get_mut(token),
+        Value::Array(items) => {
+            let at = position(token, items.len())?;
+            items.get_mut(at)
+        }
+        _ => None,
+    }
+}
+
+fn parent<'a>(document: &'a mut Value, tokens: &[String]) -> Option<&'a mut Value> {
+    tokens.iter().try_fold(document, |at, token| child(at, token)).filter(|v| v.is_object() || v.is_array())
+}
+
+fn find(document: &mut Value, path: &str) -> Option<Value> {
+    if path.is_empty() {
+        return Some(document.clone());
+    }
+    let (tokens, last) = split(path);
+    child(parent(document, &tokens)?, &last).cloned()
+}
+
+fn no_path(operation: &str, path: &str) -> PatchError {
+    PatchError::Missing(format!("{operation} operation does not apply: doc is missing path: {path:?}"))
+}
+
+fn bad_index(operation: &str, path: &str, token: &str) -> PatchError {
+    PatchError::Bad(format!(
+        "error in {operation} for path: '{path}': Unable to access invalid index: {token}: invalid index referenced"
+    ))
+}
+
+fn add(document: &mut Value, path: &str, value: Value, operation: &str) -> Result<(), PatchError> {
+    if path.is_empty() {
+        *document = value;
+        return Ok(());
+    }
+    let (tokens, last) = split(path);
+    match parent(document, &tokens).ok_or_else(|| no_path(operation, path))? {
+        Value::Object(map) => drop(map.insert(last, value)),
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => {
+            // A negative position counts from the end of the longer list.
+            let at = position(&last, items.len() + 1).filter(|at| *at <= items.len());
+            items.insert(at.ok_or_else(|| bad_index(operation, path, &last))?, value);
+        }
+        _ => return Err(no_path(operation, path)),
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, path: &str, operation: &str) -> Result<Value, PatchError> {
+    let (tokens, last) = split(path);
+    match parent(document, &tokens).ok_or_else(|| no_path(operation, path))? {
+        Value::Object(map) => map.remove(&last).ok_or_else(|| {
+            PatchError::Missing(format!(
+                "error in {operation} for path: '{path}': Unable to remove nonexistent key: {last}"
+            ))
+        }),
+        Value::Array(items) => match position(&last, items.len()).filter(|at| *at < items.len()) {
+            Some(at) => Ok(items.remove(at)),
+            None => Err(bad_index(operation, path, &last)),
+        },
+        _ => Err(no_path(operation, path)),
+    }
+}
+
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    if path.is_empty() {
+        *document = value;
+        return Ok(());
+    }
+    let (tokens, last) = split(path);
+    let parent = parent(document, &tokens).ok_or_else(|| no_path("replace", path))?;
+    let missing =
+        || PatchError::Missing(format!("replace operation does not apply: doc is missing key: {path}"));
+    *child(parent, &last).ok_or_else(missing)? = value;
+    Ok(())
+}
+
+fn text<'a>(operation: &'a Map<String, Value>, field: &str) -> Result<&'a str, PatchError> {
+    let found = operation.get(field).and_then(Value::as_str);
+    found.ok_or_else(|| PatchError::Bad(format!("operation missing {field} field")))
+}
+
+fn apply(document: &mut Value, operation: &Value) -> Result<(), PatchError> {
+    let operation = operation
+        .as_object()
+        .ok_or_else(|| PatchError::Bad("a JSON patch operation must be a map".into()))?;
+    let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
+    let value = || operation.get("value").cloned().unwrap_or(Value::Null);
+    match kind {
+        "add" => add(document, text(operation, "path")?, value(), "add"),
+        "remove" => remove(document, text(operation, "path")?, "remove").map(drop),
+        "replace" => replace(document, text(operation, "path")?, value()),
+        "move" => {
+            let (from, path) = (text(operation, "from")?, text(operation, "path")?);
+            let moved = remove(document, from, "move")?;
+            add(document, path, moved, "move")
+        }
+        "copy" => {
+            let (from, path) = (text(operation, "from")?, text(operation, "path")?);
+            let copied = find(document, from).ok_or_else(|| no_path("copy", from))?;
+            add(document, path, copied, "copy")
+        }
+        "test" => {
+            let path = text(operation, "path")?;
+            match find(document, path).unwrap_or(Value::Null) == value() {
+                true => Ok(()),
+                false => Err(PatchError::TestFailed(path.to_string())),
+            }
+        }
+        other => Err(PatchError::Bad(format!("Unexpected kind: {other}"))),
+    }
+}
+
+/// Applies a list of operations; on failure the object stays as it was.
+///
+/// # Errors
+/// The first operation that can't be done.
+pub fn apply_json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    let operations = patch.as_array().ok_or_else(|| PatchError::Bad("a JSON patch must be a list".into()))?;
+    if operations.len() > MAX_OPERATIONS {
+        let count = operations.len();
+        let why = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
+        return Err(PatchError::Bad(why));
+    }
+    let mut document = target.clone();
+    for operation in operations {
+        apply(&mut document, operation)?;
+    }
+    *target = document;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(mut target: Value, patch: Value) -> Result<Value, String> {
+        apply_json_patch(&mut target, &patch).map_err(|e| e.to_string())?;
+        Ok(target)
+    }
+
+    #[test]
+    fn every_operation_does_what_the_rfc_says() {
+        let cases = [
+            (json!([{"op": "add", "path": "/l/1", "value": 9}]), json!({"a": 1, "l": [1, 9, 2]})),
+            (json!([{"op": "add", "path": "/l/-", "value": 9}]), json!({"a": 1, "l": [1, 2, 9]})),
+            (json!([{"op": "remove", "path": "/l/-1"}]), json!({"a": 1, "l": [1]})),
+            (json!([{"op": "replace", "path": "/a", "value": null}]), json!({"a": null, "l": [1, 2]})),
+            (json!([{"op": "move", "from": "/a", "path": "/b~1c"}]), json!({"b/c": 1, "l": [1, 2]})),
+            (json!([{"op": "copy", "from": "/l", "path": "/m"}]), json!({"a": 1, "l": [1, 2], "m": [1, 2]})),
+            (json!([{"op": "test", "path": "/x", "value": null}]), json!({"a": 1, "l": [1, 2]})),
+        ];
+        for (patch, wanted) in cases {
+            assert_eq!(patched(json!({"a": 1, "l": [1, 2]}), patch), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn invariant_1_a_failed_patch_changes_nothing() {
+        let mut target = json!({"a": 1});
+        let patch = json!([{"op": "remove", "path": "/a"}, {"op": "test", "path": "/a", "value": 1}]);
+        assert!(apply_json_patch(&mut target, &patch).is_err());
+        assert_eq!(target, json!({"a": 1}));
+    }
+
+    #[test]
+    fn errors_have_the_words_of_kubernetes_library() {
+        let error = |patch| patched(json!({"a": {"b": 1}}), patch).unwrap_err();
+        assert_eq!(
+            error(json!([{"op": "add", "path": "/x/y", "value": 1}])),
+            "add operation does not apply: doc is missing path: \"/x/y\": missing value"
+        );
+        assert_eq!(
+            error(json!([{"op": "remove", "path": "/a/x"}])),
+            "error in remove for path: '/a/x': Unable to remove nonexistent key: x: missing value"
+        );
+        assert_eq!(
+            error(json!([{"op": "replace", "path": "/x", "value": 1}])),
+            "replace operation does not apply: doc is missing key: /x: missing value"
+        );
+    }
+}
