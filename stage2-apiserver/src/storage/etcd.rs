@@ -149,10 +149,11 @@ impl EtcdStorage {
             Write::Put(value) => TxnOp::put(key, value, None),
             Write::Delete => TxnOp::delete(key, None),
         };
-        let mut txn = Txn::new().and_then([operation]).or_else([TxnOp::get(key, None)]);
+        let mut txn = Txn::new();
         if let Some((op, revision)) = expected {
             txn = txn.when([Compare::mod_revision(key, op, revision)]);
         }
+        let txn = txn.and_then([operation]).or_else([TxnOp::get(key, None)]);
         let answer = self.kv.clone().txn(txn).await.map_err(unavailable)?;
         if answer.succeeded() {
             return Ok(header_revision(answer.header()));

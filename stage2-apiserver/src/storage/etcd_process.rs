@@ -140,6 +140,15 @@ impl EtcdProcess {
     }
 }
 
+impl Drop for EtcdProcess {
+    /// A process of ours that nobody stopped (a panic, an error on the way up) is at least asked to.
+    fn drop(&mut self) {
+        if self.child.is_some() && self.is_running() {
+            let _ = kill(self.pid, Signal::SIGTERM);
+        }
+    }
+}
+
 /// The etcd noted in the state file, if its process is still that etcd.
 fn read_state(state_file: &Path, data_dir: &Path) -> Option<Running> {
     let running: Running = serde_json::from_slice(&std::fs::read(state_file).ok()?).ok()?;
