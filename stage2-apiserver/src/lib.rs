@@ -5,12 +5,10 @@
 pub mod discovery; // what is served, as documents
 pub mod metrics; // how many requests, how long
 pub mod negotiation; // in which form answers and bodies come
-pub mod pki;
 pub mod registry; // the one table of the kinds that are served
 pub mod request_info; // what a request asks for
-pub mod storage; // one map with one history: embedded, etcd or memory
-pub mod store; // objects over keys: create, update by retry, delete in stages
-pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers
+pub mod table; // what `kubectl get` prints
+pub mod version; // which Kubernetes this is
 
 pub mod admission; // what the cluster's policy adds or refuses
 pub mod allocator; // Service addresses and node ports
@@ -18,6 +16,8 @@ pub mod defaults; // what the client left out
 pub mod schema; // what each built-in kind may contain
 pub mod strategies; // what a kind does before it is stored
 pub mod validation; // is this object allowed to exist
-pub mod table; // what `kubectl get` prints
-pub mod version; // which Kubernetes this is
-pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers // the CA and everybody's certificates
+
+pub mod pki; // the CA and everybody's certificates
+pub mod storage; // one map with one history: embedded, etcd or memory
+pub mod store; // objects over keys: create, update by retry, delete in stages
+pub mod watch_cache; // one copy in memory that answers lists and feeds all watchers
