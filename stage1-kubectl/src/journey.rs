@@ -13,6 +13,9 @@
 //! # In Kubernetes
 //! No counterpart; the nearest are Events and the tracing of the API server and the kubelet.
 
+pub mod page;
+pub mod trail;
+
 use serde::{Deserialize, Serialize};
 
 /// The target of journey events.

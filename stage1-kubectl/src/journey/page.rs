@@ -1,0 +1,125 @@
+//! The journey as text: one line a step, and a line for each stage that has not done its part.
+//!
+//! *All steps of a pod's journey, seen from its end.* Before: steps were reported or found in the object's [`super::trail`].
+//! After: a person reads.
+//!
+//! # Invariants
+//! 1. Every step stands on one line, in the order of time.
+//! 2. A stage without a step is named, with the question to ask next: a gap is the most useful thing on this page.
+//!
+//! # In Kubernetes
+//! No counterpart.
+
+use std::fmt::Write as _;
+
+use super::{Stage, Step};
+
+/// What a stage's silence means for a pod.
+const SILENCE: [(Stage, &str); 6] = [
+    (Stage::Kubectl, "no client's request is on record"),
+    (Stage::ApiServer, "the API server has stored nothing"),
+    (
+        Stage::Controllers,
+        "no controller made it: a bare pod has none, a Deployment's pod needs a running controller manager",
+    ),
+    (
+        Stage::Scheduler,
+        "nobody has bound this pod yet: is the scheduler running, does schedulerName name it?",
+    ),
+    (Stage::Kubelet, "no kubelet has taken it: is its node Ready?"),
+    (Stage::Proxy, "no Service sends traffic to it"),
+];
+
+/// The sign of a stage.
+#[must_use]
+pub fn sign(stage: Stage) -> char {
+    ['①', '②', '③', '④', '⑤', '⑥'][usize::from(u8::from(stage)) - 1]
+}
+
+// ANCHOR: render-journey
+/// Renders the steps of one object's journey.
+#[must_use]
+pub fn render(title: &str, steps: &[Step]) -> String {
+    let mut ordered: Vec<&Step> = steps.iter().collect();
+    ordered.sort_by_key(|step| (step.at_micros, step.stage));
+    let start = ordered.first().map_or(0, |step| step.at_micros);
+    let mut page = format!("{title}, through the six stages\n\n");
+    for step in &ordered {
+        let after = since(step.at_micros - start);
+        let source = if step.source.is_empty() { String::new() } else { format!("  [{}]", step.source) };
+        let _ = writeln!(
+            page,
+            "{} {after:>10}  {}: {} ({}){source}",
+            sign(step.stage),
+            step.object,
+            step.decided,
+            step.why
+        );
+    }
+    for (stage, meaning) in SILENCE {
+        if !ordered.iter().any(|step| step.stage == stage) {
+            let _ = writeln!(page, "{} {:>10}  {meaning}", sign(stage), "–");
+        }
+    }
+    page
+}
+// ANCHOR_END: render-journey
+
+/// `+12.3 ms`, `+4.21 s`.
+fn since(micros: i64) -> String {
+    match micros {
+        ..1_000_000 => format!("+{}.{} ms", micros / 1000, micros % 1000 / 100),
+        _ => format!("+{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
+    }
+}
+
+/// The steps of a journey file (one JSON object a line) that are about one of these objects.
+///
+/// Lines that are no steps are passed over: a process that was killed may have left half a line.
+#[must_use]
+pub fn about(file: &str, objects: &[String]) -> Vec<Step> {
+    file.lines()
+        .filter_map(|line| serde_json::from_str::<Step>(line).ok())
+        .filter(|step| objects.contains(&step.object))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn step(stage: Stage, at_micros: i64, decided: &str) -> Step {
+        Step {
+            stage,
+            object: "Pod d/p".into(),
+            decided: decided.into(),
+            why: "because".into(),
+            at_micros,
+            source: String::new(),
+        }
+    }
+
+    #[test]
+    fn steps_come_in_order_and_silent_stages_are_named() {
+        let steps = [step(Stage::Scheduler, 1_012_345, "bound"), step(Stage::ApiServer, 1_000_000, "stored")];
+        expect![[r#"
+            Pod d/p, through the six stages
+
+            ②    +0.0 ms  Pod d/p: stored (because)
+            ④   +12.3 ms  Pod d/p: bound (because)
+            ①          –  no client's request is on record
+            ③          –  no controller made it: a bare pod has none, a Deployment's pod needs a running controller manager
+            ⑤          –  no kubelet has taken it: is its node Ready?
+            ⑥          –  no Service sends traffic to it
+        "#]]
+        .assert_eq(&render("Pod d/p", &steps));
+    }
+
+    #[test]
+    fn half_a_line_and_other_objects_are_passed_over() {
+        let line = serde_json::to_string(&step(Stage::Kubelet, 1, "ran")).unwrap();
+        let file = format!("{line}\n{}\n{{\"stage\":", line.replace("d/p", "d/other"));
+        assert_eq!(about(&file, &["Pod d/p".into()]).len(), 1);
+    }
+}
