@@ -31,3 +31,23 @@ pub mod replica_set;
 pub mod serving;
 /// A
 pub mod workqueue;
+/// A
+pub mod endpoint_slice;
+/// A
+pub mod endpoints;
+/// A
+pub mod service_account;
+/// A
+pub mod root_ca_publisher;
+/// A
+pub mod cluster_role_aggregation;
+/// A
+pub mod node_ipam;
+/// A
+pub mod node_lifecycle;
+/// A
+pub mod taint_eviction;
+/// A
+pub mod pod_gc;
+/// A
+pub mod ttl_after_finished;
