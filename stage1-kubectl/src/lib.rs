@@ -38,5 +38,7 @@ pub mod status;
 pub mod time;
 /// Certificates in, a rustls configuration out.
 pub mod tls;
+/// Streams for exec, attach and port-forward.
+pub mod upgrade;
 /// The stream of changes.
 pub mod watch;
