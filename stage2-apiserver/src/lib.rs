@@ -17,6 +17,8 @@ pub mod schema; // what each built-in kind may contain
 pub mod strategies; // what a kind does before it is stored
 pub mod validation; // is this object allowed to exist
 
+pub mod authentication; // who asks
+pub mod authorization; // may they
 pub mod pki; // the CA and everybody's certificates
 pub mod storage; // one map with one history: embedded, etcd or memory
 pub mod store; // objects over keys: create, update by retry, delete in stages

@@ -29,6 +29,7 @@ mod files;
 mod kubeconfig;
 mod subject;
 
+pub(crate) use certificate::inspect_der;
 pub use certificate::{CertificateInfo, Purpose, inspect};
 
 /// How long the CA is valid.

@@ -28,7 +28,9 @@ pub fn interpret(body: &[u8]) -> Result<TypeMeta, String> {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(_) => {
-            return Err(fail(syntax_error(body).unwrap_or_else(|| "unexpected end of JSON input".to_owned())));
+            return Err(fail(
+                syntax_error(body).unwrap_or_else(|| "unexpected end of JSON input".to_owned()),
+            ));
         }
     };
     let object = match &value {

@@ -1,0 +1,162 @@
+//! Proofs that are believed, and those that aren't.
+//!
+//! # In Kubernetes
+//! `pkg/serviceaccount/jwt_test.go`, `apiserver/pkg/authentication/request/x509/x509_test.go`.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use jiff::{Timestamp, ToSpan};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::impersonation::{Refusal, impersonate};
+use super::service_account::{Bound, EXTENDABLE_SECONDS, ISSUER, Named, Signer, TokenError, TokenSpec};
+use super::*;
+use crate::authorization::{ClusterAuthorizer, SYSTEM_MASTERS};
+use crate::pki::{Identity, Pki};
+
+fn now() -> Timestamp {
+    "2026-06-01T12:00:00Z".parse().unwrap()
+}
+
+struct Objects(Vec<(&'static str, &'static str, &'static str)>);
+
+impl service_account::BoundObjects for Objects {
+    fn uid(&self, resource: &'static str, _: &str, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|(r, n, _)| *r == resource && *n == name);
+        found.map(|(_, _, uid)| (*uid).to_owned())
+    }
+}
+
+fn objects() -> Objects {
+    Objects(vec![("serviceaccounts", "robot", "sa1"), ("pods", "web", "p1"), ("nodes", "n1", "n-uid")])
+}
+
+fn signer() -> Signer {
+    Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_pem()).unwrap()
+}
+
+fn named(name: &str, uid: &str) -> Named {
+    Named { name: name.into(), uid: uid.into() }
+}
+
+fn spec() -> TokenSpec {
+    let bound = Bound {
+        namespace: "az".into(),
+        serviceaccount: named("robot", "sa1"),
+        pod: Some(named("web", "p1")),
+        node: Some(named("n1", "n-uid")),
+        ..Bound::default()
+    };
+    TokenSpec { bound, audiences: Vec::new(), expiration_seconds: 600 }
+}
+
+#[test]
+fn a_token_names_its_service_account() {
+    let signer = signer();
+    let token = signer.issue(&spec(), now(), "id-1").unwrap();
+    assert_eq!(token.expiration, now() + 600.seconds());
+    let user = signer.verify(&token.token, &[], now(), &objects()).unwrap();
+    assert_eq!(user.name, "system:serviceaccount:az:robot");
+    assert_eq!(user.uid, "sa1");
+    assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:az"]);
+    assert_eq!(user.extra["authentication.kubernetes.io/pod-name"], ["web"]);
+    assert_eq!(user.extra["authentication.kubernetes.io/credential-id"], ["JTI=id-1"]);
+}
+
+#[test]
+fn a_token_dies_with_its_time_its_pod_or_its_account() {
+    let signer = signer();
+    let token = signer.issue(&spec(), now(), "id-1").unwrap().token;
+    let verify = |at: Timestamp, objects: &Objects| signer.verify(&token, &[], at, objects).unwrap_err();
+    assert_eq!(verify(now() + 600.seconds(), &objects()), TokenError::Time);
+    assert_eq!(verify(now() - 1.second(), &objects()), TokenError::Time);
+    let new_pod = Objects(vec![("serviceaccounts", "robot", "sa1"), ("pods", "web", "p2")]);
+    assert_eq!(verify(now(), &new_pod), TokenError::Gone("the pod"));
+    assert_eq!(verify(now(), &Objects(vec![("pods", "web", "p1")])), TokenError::Gone("the service account"));
+}
+
+#[test]
+fn a_token_is_worth_nothing_elsewhere() {
+    let signer = signer();
+    let vault = vec!["vault".to_owned()];
+    let token = signer.issue(&TokenSpec { audiences: vault.clone(), ..spec() }, now(), "1").unwrap().token;
+    assert_eq!(signer.verify(&token, &[], now(), &objects()), Err(TokenError::Audience));
+    assert!(signer.verify(&token, &vault, now(), &objects()).is_ok());
+    let other = self::signer();
+    assert_eq!(other.verify(&token, &vault, now(), &objects()), Err(TokenError::Foreign));
+    let (signed, _) = token.rsplit_once('.').unwrap();
+    for forged in [format!("{signed}."), format!("{signed}.AAAA"), signed.to_owned(), "a.b.c".into()] {
+        assert!(signer.verify(&forged, &vault, now(), &objects()).is_err(), "{forged}");
+    }
+}
+
+#[test]
+fn the_kubelets_tokens_live_longer_than_they_say() {
+    let signer = signer();
+    let spec = TokenSpec { expiration_seconds: EXTENDABLE_SECONDS, ..spec() };
+    let token = signer.issue(&spec, now(), "1").unwrap();
+    assert_eq!(token.expiration, now() + EXTENDABLE_SECONDS.seconds());
+    assert!(signer.verify(&token.token, &[ISSUER.into()], now() + 300.hours(), &objects()).is_ok());
+}
+
+#[test]
+fn a_certificate_is_believed_only_from_our_ca() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let pki = Pki::open(dir.path(), now()).unwrap();
+    let strange = Pki::open(other.path(), now()).unwrap();
+    let verifier = x509::Verifier::new(pki.ca_pem()).unwrap();
+    let identity = Identity::new("jane", &["dev", "ops", "qa"]);
+    let chain = |pki: &Pki| {
+        let made = pki.client("jane", &identity).unwrap();
+        [CertificateDer::from_pem_slice(made.certificate_pem.as_bytes()).unwrap()]
+    };
+    let user = verifier.user(&chain(&pki), now()).unwrap();
+    assert_eq!(user, UserInfo::new("jane", &["dev", "ops", "qa"]));
+    assert!(verifier.user(&chain(&strange), now()).is_err());
+    assert!(verifier.user(&[], now()).is_err());
+}
+
+#[test]
+fn a_static_token_has_a_user_and_groups() {
+    let file = token_file::TokenFile::parse("t0p,jane,1,\"dev,ops\"\n\nx,joe,2\n").unwrap();
+    let jane = file.user("t0p").unwrap();
+    assert_eq!((jane.name.as_str(), jane.groups), ("jane", vec!["dev".to_owned(), "ops".into()]));
+    assert_eq!(file.user("x").unwrap().name, "joe");
+    assert_eq!(file.user("t0"), None);
+    assert!(token_file::TokenFile::parse("t,u").is_err());
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect::<HeaderMap>()
+}
+
+#[test]
+fn only_who_may_impersonate_gets_another_name() {
+    let authorizer = ClusterAuthorizer::default();
+    let admin = Arc::new(UserInfo::new("admin", &[SYSTEM_MASTERS]));
+    let other = |pairs: &[(&'static str, &str)]| impersonate(&headers(pairs), &admin, &authorizer);
+    assert_eq!(other(&[]).unwrap(), None);
+    let alice = other(&[("impersonate-user", "alice")]).unwrap().unwrap();
+    assert_eq!(alice, UserInfo::new("alice", &[ALL_AUTHENTICATED]));
+    let robot = other(&[("impersonate-user", "system:serviceaccount:az:robot")]).unwrap().unwrap();
+    assert_eq!(robot.groups, ["system:serviceaccounts", "system:serviceaccounts:az", ALL_AUTHENTICATED]);
+    let refusal = other(&[("impersonate-uid", "x")]).unwrap_err();
+    let text = "requested [{UID  x  authentication.k8s.io/v1  }] without impersonating a user";
+    assert_eq!(refusal, Refusal::WithoutUser(text.into()));
+    let scheduler = Arc::new(UserInfo::new("system:kube-scheduler", &[]));
+    let refused =
+        |user: &str| match impersonate(&headers(&[("impersonate-user", user)]), &scheduler, &authorizer) {
+            Err(Refusal::Forbidden(status)) => status.message,
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(
+        refused("alice"),
+        "users \"alice\" is forbidden: User \"system:kube-scheduler\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+    );
+    assert_eq!(
+        refused("system:serviceaccount:az:robot"),
+        "serviceaccounts \"robot\" is forbidden: User \"system:kube-scheduler\" cannot impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"az\""
+    );
+}
