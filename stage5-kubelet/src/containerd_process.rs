@@ -23,7 +23,6 @@
 //! No counterpart: the administrator installs a runtime and CNI plugins. Left out: registry mirrors, user namespaces.
 #![expect(clippy::disallowed_methods, reason = "shell: files and a process")]
 
-use std::fmt::Write as _;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -32,24 +31,22 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
 use tokio::process::{Child, Command};
 use tracing::{info, warn};
 
 use crate::cri::{SharedRuntime, containerd::Containerd};
 use crate::network::Ipv4Cidr;
 
-/// The image that holds a pod's namespaces; imported under this name.
-pub const SANDBOX_IMAGE: &str = "registry.k8s.io/pause:3.9";
-/// Where Debian puts CNI plugins; others use `/opt/cni/bin`.
-pub const CNI_BIN_DIRS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+pub mod clean_up;
+pub mod config;
+
+use clean_up::{clean_up, stop_all_pods};
+use config::{Layout, Machine, find};
+
 /// containerd answers within 0.2 s on an idle machine.
 const START_DEADLINE: Duration = Duration::from_secs(30);
 /// After SIGTERM; then SIGKILL.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
-/// CAP_SYS_RESOURCE's bit in `CapEff`.
-const CAP_SYS_RESOURCE: u64 = 1 << 24;
-
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerdError {
@@ -87,153 +84,6 @@ pub enum ContainerdError {
         /// What ctr said.
         message: String,
     },
-}
-
-/// Where one node's containerd keeps things.
-#[derive(Clone, Debug)]
-pub struct Layout {
-    /// `node-1`.
-    pub node_name: String,
-    /// Unique on this machine: `six0-node-1`.
-    pub unique_name: String,
-    /// Images and snapshots; survives a stop.
-    pub root: PathBuf,
-    /// Sockets, pid, CNI state; a short path, gone after a stop.
-    pub run: PathBuf,
-}
-
-/// What was found on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// runc.
-    pub runc: PathBuf,
-    /// CNI plugins.
-    pub cni_bin_dir: PathBuf,
-    /// May a process lower its OOM score?
-    pub sys_resource: bool,
-    /// `overlayfs` or `native`.
-    pub snapshotter: &'static str,
-}
-
-impl Machine {
-    /// Looks for containerd, runc and the CNI plugins; `Err` names what is missing.
-    pub fn detect(root: &Path) -> Result<Self, String> {
-        let (_containerd, runc) = (find("containerd")?, find("runc")?);
-        let cni_bin_dir = CNI_BIN_DIRS.iter().map(PathBuf::from).find(|dir| dir.join("bridge").exists());
-        let cni_bin_dir = cni_bin_dir.ok_or("CNI plugins (bridge) not found in /usr/lib/cni or /opt/cni/bin")?;
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let overlay = nix::sys::statfs::statfs(root)
-            .is_ok_and(|stat| stat.filesystem_type() == nix::sys::statfs::OVERLAYFS_SUPER_MAGIC);
-        Ok(Self {
-            runc,
-            cni_bin_dir,
-            sys_resource: effective_capabilities(&status) & CAP_SYS_RESOURCE != 0,
-            snapshotter: if overlay { "native" } else { "overlayfs" },
-        })
-    }
-}
-
-/// The program's path, searched like a shell does, and in the sbin folders that a user's PATH may lack.
-pub fn find(program: &str) -> Result<PathBuf, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
-        .ok_or_else(|| format!("{program} not found"))
-}
-
-/// The capabilities in `/proc/self/status`.
-fn effective_capabilities(status: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
-}
-
-impl Layout {
-    /// The CRI socket.
-    pub fn socket(&self) -> PathBuf {
-        self.run.join("containerd.sock")
-    }
-
-    fn config_path(&self) -> PathBuf {
-        self.run.join("containerd.toml")
-    }
-
-    fn pid_path(&self) -> PathBuf {
-        self.run.join("containerd.pid")
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.root.join("containerd.log")
-    }
-
-    fn cni_conf_dir(&self) -> PathBuf {
-        self.run.join("cni/net.d")
-    }
-
-    // ANCHOR: containerd-config
-    /// containerd's configuration (version 2: 1.6 to 2.1 read it).
-    pub fn config_toml(&self, machine: &Machine) -> String {
-        let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
-        let (root, run) = (&self.root, &self.run);
-        let mut text = String::from("version = 2\noom_score = 0\n");
-        let _ = writeln!(text, "root = {}", quoted(root.join("containerd")));
-        let _ = writeln!(text, "state = {}", quoted(run.join("state")));
-        // Snapshotters that this machine can't have only fill the log.
-        text.push_str("disabled_plugins = [\"io.containerd.snapshotter.v1.aufs\", \"io.containerd.snapshotter.v1.btrfs\", \"io.containerd.snapshotter.v1.devmapper\", \"io.containerd.snapshotter.v1.zfs\", \"io.containerd.tracing.processor.v1.otlp\", \"io.containerd.internal.v1.tracing\"]\n");
-        let _ = writeln!(text, "[grpc]\n  address = {}", quoted(self.socket()));
-        text.push_str("[ttrpc]\n  address = \"\"\n[debug]\n  level = \"info\"\n[plugins]\n");
-        let _ = writeln!(
-            text,
-            "  [plugins.\"io.containerd.internal.v1.opt\"]\n    path = {}",
-            quoted(run.join("opt"))
-        );
-        text.push_str("  [plugins.\"io.containerd.grpc.v1.cri\"]\n");
-        let _ = writeln!(text, "    sandbox_image = {SANDBOX_IMAGE:?}\n    disable_apparmor = true");
-        let _ = writeln!(text, "    restrict_oom_score_adj = {}", !machine.sys_resource);
-        text.push_str("    stream_server_address = \"127.0.0.1\"\n    stream_server_port = \"0\"\n");
-        text.push_str("    [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      max_conf_num = 1\n");
-        let _ = writeln!(text, "      bin_dir = {}", quoted(machine.cni_bin_dir.clone()));
-        let _ = writeln!(text, "      conf_dir = {}", quoted(self.cni_conf_dir()));
-        text.push_str("    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n");
-        let _ = writeln!(text, "      snapshotter = {:?}", machine.snapshotter);
-        text.push_str("      default_runtime_name = \"runc\"\n");
-        text.push_str("      [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n        runtime_type = \"io.containerd.runc.v2\"\n");
-        text.push_str("        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n          SystemdCgroup = false\n");
-        let _ = writeln!(text, "          BinaryName = {}", quoted(machine.runc.clone()));
-        let _ = writeln!(
-            text,
-            "    [plugins.\"io.containerd.grpc.v1.cri\".registry]\n      config_path = {}",
-            quoted(root.join("certs.d"))
-        );
-        text
-    }
-    // ANCHOR_END: containerd-config
-
-    /// The pod network: a bridge in the node's namespace, addresses from the node's pod CIDR, host ports.
-    ///
-    /// `hairpinMode`: a pod that reaches itself through its Service comes back through the port that it left by.
-    /// `ipMasq` is off: pods keep their address on the way to other nodes' pods ([`crate::network`] masquerades the rest).
-    pub fn cni_conflist(&self, pod_cidr: Ipv4Cidr) -> String {
-        let conflist = json!({
-            "cniVersion": "0.4.0",
-            "name": self.unique_name,
-            "plugins": [
-                {
-                    "type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
-                    "hairpinMode": true, "mtu": 1500,
-                    "ipam": {
-                        "type": "host-local",
-                        "dataDir": self.run.join("cni/ipam"),
-                        "ranges": [[{"subnet": pod_cidr.to_string()}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
-                    },
-                },
-                {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
-            ],
-        });
-        format!("{conflist:#}\n")
-    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ContainerdError> {
@@ -328,7 +178,8 @@ impl ContainerdProcess {
         let mut imported = 0;
         for archive in archives {
             // A stamp of size and time says "this very file": an import takes 0.2 s, a look 0.
-            let stamp = stamp(&archive).map_err(|source| ContainerdError::File { path: archive.clone(), source })?;
+            let stamp =
+                stamp(&archive).map_err(|source| ContainerdError::File { path: archive.clone(), source })?;
             let name = archive.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let stamp_path = self.layout.root.join("imported").join(name);
             if std::fs::read_to_string(&stamp_path).is_ok_and(|old| old == stamp) {
@@ -431,74 +282,3 @@ async fn poll<F: Future<Output = bool>>(deadline: Duration, mut condition: impl 
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
-
-async fn stop_all_pods(runtime: &SharedRuntime, node: &str) {
-    let sandboxes = match runtime.list_pod_sandbox(None).await {
-        Ok(sandboxes) => sandboxes,
-        Err(error) => return warn!(node, %error, "Cannot list pod sandboxes"),
-    };
-    info!(node, pods = sandboxes.len(), "Stopping all pods");
-    let stops = sandboxes.iter().map(|sandbox| async move {
-        if let Err(error) = runtime.stop_pod_sandbox(&sandbox.id).await {
-            warn!(node, sandbox = sandbox.id, %error, "Cannot stop pod sandbox");
-        }
-        if let Err(error) = runtime.remove_pod_sandbox(&sandbox.id).await {
-            warn!(node, sandbox = sandbox.id, %error, "Cannot remove pod sandbox");
-        }
-    });
-    let all = futures::future::join_all(stops);
-    if tokio::time::timeout(Duration::from_secs(60), all).await.is_err() {
-        warn!(node, "Some pods did not stop within a minute");
-    }
-}
-
-/// Unmounts what is left below the node's folders and removes its run directory and cgroups.
-pub fn clean_up(layout: &Layout) {
-    for folder in [&layout.run, &layout.root] {
-        unmount_below(folder);
-    }
-    if let Err(error) = std::fs::remove_dir_all(&layout.run)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        warn!(%error, folder = %layout.run.display(), "Cannot remove");
-    }
-    remove_cgroups(&layout.unique_name);
-}
-
-/// Mounts below a folder, the deepest first.
-fn unmount_below(folder: &Path) {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut points: Vec<PathBuf> = mounts
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(|point| PathBuf::from(point.replace("\\040", " ")))
-        .filter(|point| point.starts_with(folder))
-        .collect();
-    points.sort();
-    for point in points.iter().rev() {
-        if let Err(error) = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH) {
-            warn!(%error, mount = %point.display(), "Cannot unmount");
-        }
-    }
-}
-
-/// A node's pods have their cgroups below one of the node's name, in every hierarchy.
-fn remove_cgroups(name: &str) {
-    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
-    let roots = hierarchies.map(|entry| entry.path()).chain([PathBuf::from("/sys/fs/cgroup")]);
-    for root in roots {
-        let _ = remove_cgroup(&root.join(name));
-    }
-}
-
-fn remove_cgroup(folder: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)?.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let _ = remove_cgroup(&entry.path());
-        }
-    }
-    std::fs::remove_dir(folder)
-}
-
-#[cfg(test)]
-mod tests;

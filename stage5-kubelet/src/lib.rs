@@ -2,10 +2,15 @@
 pub mod admit;
 pub mod backoff;
 pub mod container_spec;
+#[cfg(feature = "containerd")]
+pub mod containerd_process;
 pub mod cri;
 pub mod dns;
 pub mod env;
 pub mod etc_hosts;
+pub mod kubelet;
+pub mod network;
+pub mod options;
 pub mod pleg;
 pub mod pod;
 pub mod pod_actions;
@@ -13,6 +18,3 @@ pub mod pod_status;
 pub mod probes;
 pub mod quantity;
 pub mod runtime_view;
-pub mod kubelet;
-pub mod network;
-pub mod options;

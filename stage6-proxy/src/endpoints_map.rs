@@ -72,6 +72,11 @@ impl EndpointsMap {
         Self { node_name: node_name.to_owned(), slices: BTreeMap::new() }
     }
 
+    /// The node whose endpoints are local.
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
     /// Takes a slice's new state (or its end); answers the names of the service ports it may have changed.
     pub fn update(&mut self, slice: &EndpointSlice, deleted: bool) -> BTreeSet<ServicePortName> {
         let (Some(service), Some(name)) = (slice_service(slice), slice.metadata.name.clone()) else {

@@ -154,6 +154,25 @@ impl Tracker {
         self.note(changed)
     }
 
+    /// The Services that have ports here.
+    pub fn services(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.services.keys()
+    }
+
+    /// Changes were missed: these are all slices that there are.
+    pub fn replace_slices(&mut self, slices: &[Arc<EndpointSlice>]) -> bool {
+        let node_name = self.endpoints.node_name().to_owned();
+        let mut fresh = EndpointsMap::new(&node_name);
+        for slice in slices {
+            fresh.update(slice, false);
+        }
+        let names = self.services.iter().map(|(name, _)| name);
+        let differs =
+            names.filter(|name| self.endpoints.endpoints(name) != fresh.endpoints(name)).cloned().collect();
+        self.endpoints = fresh;
+        self.note(differs)
+    }
+
     /// The node's zone label changed: every Service may choose differently.
     pub fn set_zone(&mut self, zone: Option<String>) -> bool {
         if self.zone == zone {

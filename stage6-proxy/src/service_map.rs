@@ -242,9 +242,9 @@ impl ServiceMap {
         self.ports.get(&name.service)?.get(name)
     }
 
-    /// The names of a Service's ports.
-    pub fn ports_of(&self, service: &NamespacedName) -> impl Iterator<Item = &ServicePortName> {
-        self.ports.get(service).into_iter().flat_map(|ports| ports.keys())
+    /// The Services with ports.
+    pub fn keys(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.ports.keys()
     }
 
     /// All ports, in the order of their names.

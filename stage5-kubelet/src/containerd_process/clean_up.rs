@@ -1,0 +1,88 @@
+//! Leaving nothing behind: pods, mounts, cgroups, sockets.
+//!
+//! *Step 5 of a pod's journey*, backwards. Before: the kubelet has stopped. After: the machine is as it was.
+//!
+//! # Invariants
+//! 1. Only what lies below the node's own folders, or bears its unique name, is touched.
+//!
+//! # In Kubernetes
+//! `kubeadm reset`.
+#![expect(clippy::disallowed_methods, reason = "shell: mounts and folders")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::config::Layout;
+use crate::cri::SharedRuntime;
+
+/// Stops and removes every pod sandbox of a node.
+pub async fn stop_all_pods(runtime: &SharedRuntime, node: &str) {
+    let sandboxes = match runtime.list_pod_sandbox(None).await {
+        Ok(sandboxes) => sandboxes,
+        Err(error) => return warn!(node, %error, "Cannot list pod sandboxes"),
+    };
+    info!(node, pods = sandboxes.len(), "Stopping all pods");
+    let stops = sandboxes.iter().map(|sandbox| async move {
+        if let Err(error) = runtime.stop_pod_sandbox(&sandbox.id).await {
+            warn!(node, sandbox = sandbox.id, %error, "Cannot stop pod sandbox");
+        }
+        if let Err(error) = runtime.remove_pod_sandbox(&sandbox.id).await {
+            warn!(node, sandbox = sandbox.id, %error, "Cannot remove pod sandbox");
+        }
+    });
+    let all = futures::future::join_all(stops);
+    if tokio::time::timeout(Duration::from_secs(60), all).await.is_err() {
+        warn!(node, "Some pods did not stop within a minute");
+    }
+}
+
+/// Unmounts what is left below the node's folders and removes its run directory and cgroups.
+pub fn clean_up(layout: &Layout) {
+    for folder in [&layout.run, &layout.root] {
+        unmount_below(folder);
+    }
+    if let Err(error) = std::fs::remove_dir_all(&layout.run)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!(%error, folder = %layout.run.display(), "Cannot remove");
+    }
+    remove_cgroups(&layout.unique_name);
+}
+
+/// Mounts below a folder, the deepest first.
+fn unmount_below(folder: &Path) {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut points: Vec<PathBuf> = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|point| PathBuf::from(point.replace("\\040", " ")))
+        .filter(|point| point.starts_with(folder))
+        .collect();
+    points.sort();
+    for point in points.iter().rev() {
+        if let Err(error) = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH) {
+            warn!(%error, mount = %point.display(), "Cannot unmount");
+        }
+    }
+}
+
+/// A node's pods have their cgroups below one of the node's name, in every hierarchy.
+fn remove_cgroups(name: &str) {
+    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    let roots = hierarchies.map(|entry| entry.path()).chain([PathBuf::from("/sys/fs/cgroup")]);
+    for root in roots {
+        let _ = remove_cgroup(&root.join(name));
+    }
+}
+
+fn remove_cgroup(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = remove_cgroup(&entry.path());
+        }
+    }
+    std::fs::remove_dir(folder)
+}
