@@ -187,3 +187,6 @@ impl Authorizer for ClusterAuthorizer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

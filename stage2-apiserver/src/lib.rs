@@ -19,6 +19,7 @@ pub mod validation; // is this object allowed to exist
 
 pub mod authentication; // who asks
 pub mod authorization; // may they
+pub mod bootstrap; // what a new cluster holds
 pub mod pki; // the CA and everybody's certificates
 pub mod storage; // one map with one history: embedded, etcd or memory
 pub mod store; // objects over keys: create, update by retry, delete in stages

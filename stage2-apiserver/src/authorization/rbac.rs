@@ -194,6 +194,7 @@ impl Index {
             }
             bindings
                 .into_values()
+                .rev()
                 .map(move |binding| Grant { binding, rules: self.role_rules(&binding.role, scope) })
         })
     }
