@@ -22,6 +22,10 @@ use k8s_openapi::api::core::v1::{Container, Probe};
 
 use crate::runtime_view::ProbeResult;
 
+pub mod grpc;
+pub mod manager;
+pub mod prober;
+
 
 /// Which question a probe answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

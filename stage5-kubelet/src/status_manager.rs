@@ -1,0 +1,271 @@
+//! The status manager: the only writer of pod statuses.
+//!
+//! *Step 5 of a pod's journey.* Before: [`crate::pod_status`] computed a status. After: the API server has it; for a deleted pod whose
+//! containers are gone, the object is deleted.
+//!
+//! Workers hand in statuses as often as they like; only a difference gets a new version, and only versions that were not
+//! sent yet are sent. The patch carries the UID: the status of a pod never lands on its successor of the same name.
+//!
+//! The subtle thing is the end. A terminal phase invites controllers to start a replacement and the API server to forget
+//! the pod, so it is held back until the worker says that nothing of the pod runs any more.
+//!
+//! # Invariants
+//! 1. Versions of one pod are sent in order; an older one never after a newer one.
+//! 2. A terminal phase is sent only after the pod was terminated on the node.
+//! 3. An object is deleted (grace 0) only when its status says that nothing is left.
+//!
+//! # In Kubernetes
+//! `pkg/kubelet/status/status_manager.go`. Left out: mirror pods' translated UIDs, resize state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use stage1_kubectl::client::ClientError;
+use stage1_kubectl::request::{DeleteParams, Patch};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::kubelet::Kubelet;
+use crate::pod::PodExt;
+use crate::pod_status::conditions::OWNED;
+
+/// Time after which a refused update is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Updates in flight at a time.
+const PARALLEL: usize = 8;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    pod: Arc<Pod>,
+    status: PodStatus,
+    version: u64,
+    sent: u64,
+    terminated: bool,
+}
+
+/// The statuses of this node's pods, by UID.
+#[derive(Default)]
+pub struct StatusManager {
+    entries: Mutex<HashMap<String, Entry>>,
+    changed: Notify,
+}
+
+impl StatusManager {
+    /// The status handed in last.
+    pub fn get(&self, uid: &str) -> Option<PodStatus> {
+        self.entries.lock().get(uid).map(|e| e.status.clone())
+    }
+
+    /// Hands in a status. Returns whether it is news.
+    pub fn set(&self, pod: &Arc<Pod>, status: PodStatus) -> bool {
+        let mut entries = self.entries.lock();
+        let uid = pod.pod_uid().to_owned();
+        if let Some(e) = entries.get_mut(&uid) {
+            e.pod = pod.clone();
+            if e.status == status {
+                return false;
+            }
+            e.status = status;
+            e.version += 1;
+        } else {
+            entries.insert(uid, Entry { pod: pod.clone(), status, version: 1, sent: 0, terminated: false });
+        }
+        drop(entries);
+        self.changed.notify_one();
+        true
+    }
+
+    /// Notes that nothing of the pod is left on the node: the terminal phase may be told, the object deleted.
+    pub fn terminated(&self, pod: &Arc<Pod>, status: PodStatus) {
+        let mut entries = self.entries.lock();
+        let uid = pod.pod_uid().to_owned();
+        let version = entries.get(&uid).map_or(0, |e| e.version) + 1;
+        let sent = entries.get(&uid).map_or(0, |e| e.sent);
+        entries.insert(uid, Entry { pod: pod.clone(), status, version, sent, terminated: true });
+        drop(entries);
+        self.changed.notify_one();
+    }
+
+    /// A newer version of the object: a deletion of a terminated pod is answered at once.
+    pub fn object_changed(&self, pod: &Arc<Pod>) {
+        let mut entries = self.entries.lock();
+        let Some(e) = entries.get_mut(pod.pod_uid()) else { return };
+        let newly_deleted = pod.is_deleting() && !e.pod.is_deleting();
+        e.pod = pod.clone();
+        if newly_deleted && e.terminated {
+            e.version += 1;
+            drop(entries);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Forgets a pod whose object is gone.
+    pub fn forget(&self, uid: &str) {
+        self.entries.lock().remove(uid);
+    }
+
+    fn unsent(&self) -> Vec<Entry> {
+        self.entries.lock().values().filter(|e| e.version > e.sent).cloned().collect()
+    }
+
+    fn mark_sent(&self, uid: &str, version: u64) {
+        if let Some(e) = self.entries.lock().get_mut(uid) {
+            e.sent = e.sent.max(version);
+        }
+    }
+}
+
+/// Sends statuses until `shutdown`.
+pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
+    use futures::StreamExt;
+    loop {
+        let work = kubelet.status.unsent();
+        let results: Vec<bool> = futures::stream::iter(work)
+            .map(|entry| {
+                let kubelet = kubelet.clone();
+                async move { sync_pod_status(&kubelet, &entry).await }
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let retry = results.iter().any(|ok| !ok);
+        tokio::select! {
+            () = kubelet.status.changed.notified() => {}
+            () = tokio::time::sleep(RETRY_AFTER), if retry => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Sends one status; returns whether it need not be tried again.
+async fn sync_pod_status(kubelet: &Kubelet, entry: &Entry) -> bool {
+    let (pod, uid) = (&entry.pod, entry.pod.pod_uid());
+    let api = kubelet.client.namespaced::<Pod>(pod.pod_namespace());
+    if let Some(patch) = status_patch(pod, &entry.status, entry.terminated) {
+        match api.patch_subresource(pod.pod_name(), "status", &Patch::Strategic(patch)).await {
+            Ok(_) => {}
+            // The object is gone, or another pod has its name: nobody is interested any more.
+            Err(e) if e.is_not_found() => {
+                kubelet.status.mark_sent(uid, entry.version);
+                return true;
+            }
+            Err(e) => return refused(pod, &e),
+        }
+    }
+    if entry.terminated && pod.is_deleting() {
+        let params = DeleteParams { grace_period_seconds: Some(0), uid: pod.metadata.uid.clone(), ..DeleteParams::default() };
+        match api.delete(pod.pod_name(), &params).await {
+            Ok(_) => {}
+            Err(e) if e.is_not_found() || e.is_conflict() => {}
+            Err(e) => return refused(pod, &e),
+        }
+    }
+    kubelet.status.mark_sent(uid, entry.version);
+    true
+}
+
+fn refused(pod: &Pod, error: &ClientError) -> bool {
+    if error.is_conflict() || error.is_refused() {
+        debug!(pod = %pod.key(), %error, "Status update failed, will retry");
+    } else {
+        warn!(pod = %pod.key(), %error, "Failed to update status for pod");
+    }
+    false
+}
+
+/// Fields of the status that the kubelet owns and that can vanish.
+const REMOVABLE: [&str; 9] = [
+    "reason",
+    "message",
+    "podIP",
+    "podIPs",
+    "hostIP",
+    "hostIPs",
+    "containerStatuses",
+    "initContainerStatuses",
+    "ephemeralContainerStatuses",
+];
+
+// ANCHOR: status-patch
+/// The strategic merge patch from the object's status to ours; `None` when nothing differs.
+pub fn status_patch(pod: &Pod, status: &PodStatus, terminated: bool) -> Option<Value> {
+    let before = pod.status.clone().unwrap_or_default();
+    let mut status = status.clone();
+    let terminal = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    if terminal && !terminated && !pod.is_terminal() {
+        // Not yet: containers may still run.
+        status.phase = before.phase.clone().or(Some("Pending".to_owned()));
+        status.reason = before.reason.clone();
+        status.message = before.message.clone();
+    }
+    let conditions = status.conditions.take().unwrap_or_default();
+    let (old, full) = (to_map(&before), to_map(&status));
+    let mut patch: Map<String, Value> = full.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(clone_entry).collect();
+    let gone = REMOVABLE.into_iter().filter(|k| old.contains_key(*k) && !full.contains_key(*k));
+    patch.extend(gone.map(|k| (k.to_owned(), Value::Null)));
+    for list in ["podIPs", "hostIPs"] {
+        // These lists merge by address: without this the old addresses would stay.
+        if let (Some(_), Some(Value::Array(items))) = (old.get(list), patch.get_mut(list)) {
+            items.insert(0, json!({"$patch": "replace"}));
+        }
+    }
+    let owned: Vec<_> = conditions.iter().filter(|c| OWNED.contains(&c.type_.as_str())).collect();
+    if !owned.iter().all(|c| before.conditions.iter().flatten().any(|o| o == *c)) {
+        let order: Vec<Value> = owned.iter().map(|c| json!({"type": c.type_})).collect();
+        patch.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
+        patch.insert("conditions".to_owned(), json!(owned));
+    }
+    (!patch.is_empty()).then(|| json!({"metadata": {"uid": pod.metadata.uid}, "status": patch}))
+}
+// ANCHOR_END: status-patch
+
+fn to_map(status: &PodStatus) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+fn clone_entry((key, value): (&String, &Value)) -> (String, Value) {
+    (key.clone(), value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(status: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": status})).unwrap()
+    }
+
+    fn patch(before: Value, after: Value, terminated: bool) -> Option<Value> {
+        let after: PodStatus = serde_json::from_value(after).unwrap();
+        status_patch(&pod(before), &after, terminated).map(|p| p["status"].clone())
+    }
+
+    #[test]
+    fn an_equal_status_is_not_sent() {
+        let s = json!({"phase": "Running", "podIP": "1.1.1.1"});
+        assert_eq!(patch(s.clone(), s, false), None);
+    }
+
+    #[test]
+    fn only_differences_are_sent_and_vanished_fields_are_nulled() {
+        let before = json!({"phase": "Pending", "reason": "X", "qosClass": "BestEffort"});
+        let after = json!({"phase": "Running", "qosClass": "BestEffort"});
+        assert_eq!(patch(before, after, false), Some(json!({"phase": "Running", "reason": null})));
+    }
+
+    #[test]
+    fn a_terminal_phase_waits_for_the_worker() {
+        let before = json!({"phase": "Running"});
+        let after = json!({"phase": "Failed", "reason": "DeadlineExceeded"});
+        assert_eq!(patch(before.clone(), after.clone(), false), None);
+        assert_eq!(patch(before, after.clone(), true), Some(after));
+    }
+}
