@@ -54,5 +54,6 @@ pub mod kubelet;
 pub mod options;
 
 // Several nodes on one machine, and the stages before this one.
+#[cfg(feature = "containerd")]
 pub mod containerd_process;
 pub mod network;
