@@ -35,8 +35,8 @@ use crate::events::Sentence;
 use crate::failure;
 use crate::framework::{ClusterEvent, PreBindAction};
 use crate::listers::set;
-use crate::pod_info::PodInfo;
 use crate::plugins::volume_binding::ANN_SELECTED_NODE;
+use crate::pod_info::PodInfo;
 use crate::schedule_pod::ScheduleResult;
 use crate::scheduler::Scheduler;
 use crate::scheduling_queue::QueuedPod;
@@ -73,13 +73,20 @@ pub async fn run(
                 state.cache.finish_binding(&info.uid, now);
                 state.queue.done(&info.uid);
             });
-            scheduler.metrics.pod_scheduling_sli_duration.observe((scheduler.now() - pod.first_seen).as_secs_f64());
+            scheduler
+                .metrics
+                .pod_scheduling_sli_duration
+                .observe((scheduler.now() - pod.first_seen).as_secs_f64());
             tracing::debug!(pod = %info.key, %node, evaluated_nodes = result.evaluated_nodes, feasible_nodes = result.feasible_nodes,
                 "Successfully bound pod to node");
             let note = format!("Successfully assigned {} to {node}", info.key);
             let name = object_name("Pod", Some(info.namespace()), info.name());
             journey_step!(Stage::Scheduler, name, format!("bound to {node}"), &*note);
-            scheduler.recorder.tell(&info, None, Sentence { kind: "Normal", reason: "Scheduled", action: "Binding", note });
+            scheduler.recorder.tell(
+                &info,
+                None,
+                Sentence { kind: "Normal", reason: "Scheduled", action: "Binding", note },
+            );
         }
         Err(error) => {
             tracing::warn!(pod = %info.key, %node, %error, "Error scheduling pod; retrying");
@@ -157,7 +164,11 @@ async fn wait_until_bound(info: &PodInfo, claims: &Store<PersistentVolumeClaim>)
 pub fn assume_volumes(state: &mut State, before: &[PreBindAction]) {
     for action in before {
         let PreBindAction::BindVolume { volume, namespace, claim } = action else { continue };
-        let reference = ObjectReference { namespace: Some(namespace.clone()), name: Some(claim.clone()), ..Default::default() };
+        let reference = ObjectReference {
+            namespace: Some(namespace.clone()),
+            name: Some(claim.clone()),
+            ..Default::default()
+        };
         set_claim_ref(state, volume, Some(reference));
     }
 }

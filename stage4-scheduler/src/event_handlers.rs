@@ -108,7 +108,9 @@ impl State {
 
 /// Does a change of a running pod change anything for others?
 fn matters(old: &PodInfo, new: &PodInfo) -> bool {
-    old.labels() != new.labels() || old.requests != new.requests || old.is_terminating() != new.is_terminating()
+    old.labels() != new.labels()
+        || old.requests != new.requests
+        || old.is_terminating() != new.is_terminating()
 }
 
 fn node_matters(old: &NodeInfo, new: &NodeInfo) -> bool {

@@ -112,7 +112,12 @@ fn truncated(mut note: String) -> String {
 type Key = (Option<String>, Option<String>, Option<String>, Option<String>);
 
 fn key(event: &Event) -> Key {
-    (event.involved_object.uid.clone(), event.reason.clone(), event.action.clone(), event.related.as_ref().and_then(|r| r.uid.clone()))
+    (
+        event.involved_object.uid.clone(),
+        event.reason.clone(),
+        event.action.clone(),
+        event.related.as_ref().and_then(|r| r.uid.clone()),
+    )
 }
 
 async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
@@ -120,7 +125,11 @@ async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
     while let Some(event) = received.recv().await {
         let at = event.event_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let fresh = |known: &Event| {
-            let last = known.series.as_ref().and_then(|s| s.last_observed_time.as_ref()).or(known.event_time.as_ref());
+            let last = known
+                .series
+                .as_ref()
+                .and_then(|s| s.last_observed_time.as_ref())
+                .or(known.event_time.as_ref());
             last.is_some_and(|last| at.duration_since(last.0).unsigned_abs() < FINISH_TIME)
         };
         // Keeps the table as small as the news of six minutes.
@@ -131,7 +140,8 @@ async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
         let api = client.namespaced::<Event>(&namespace);
         if let Some((known, count)) = series.get_mut(&key(&event)).filter(|(known, _)| fresh(known)) {
             *count += 1;
-            known.series = Some(EventSeries { count: Some(*count), last_observed_time: event.event_time.clone() });
+            known.series =
+                Some(EventSeries { count: Some(*count), last_observed_time: event.event_time.clone() });
             let name = known.metadata.name.clone().unwrap_or_default();
             let patch = Patch::Strategic(json!({"series": known.series, "message": event.message}));
             if api.patch(&name, &patch).await.is_ok() {

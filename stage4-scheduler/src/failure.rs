@@ -89,7 +89,11 @@ pub fn failed(scheduler: &Arc<Scheduler>, pod: QueuedPod, message: String) {
 
 async fn say(scheduler: &Scheduler, info: &PodInfo, words: Words) {
     let note = words.message.clone();
-    scheduler.recorder.tell(info, None, Sentence { kind: "Warning", reason: "FailedScheduling", action: "Scheduling", note });
+    scheduler.recorder.tell(
+        info,
+        None,
+        Sentence { kind: "Warning", reason: "FailedScheduling", action: "Scheduling", note },
+    );
     if let Some(patch) = status_patch(info, &words, Timestamp::now())
         && let Err(error) = patch_status(scheduler, info, patch).await
         && !error.is_not_found()
@@ -113,8 +117,10 @@ fn status_patch(info: &PodInfo, words: &Words, now: Timestamp) -> Option<Value> 
     if same_words && nominate.is_none() {
         return None;
     }
-    let since = current.filter(|condition| condition.status == "False").and_then(|c| c.last_transition_time.clone());
-    let mut condition = json!({"type": "PodScheduled", "status": "False", "reason": words.reason, "message": words.message});
+    let since =
+        current.filter(|condition| condition.status == "False").and_then(|c| c.last_transition_time.clone());
+    let mut condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": words.reason, "message": words.message});
     // When the condition became false, not when its words changed.
     condition["lastTransitionTime"] = match since {
         Some(since) => json!(since),
@@ -139,7 +145,12 @@ async fn preempt(scheduler: &Scheduler, info: &PodInfo, candidate: Candidate) {
     scheduler.metrics.preemption_victims.observe(candidate.victims.len() as f64);
     let victims: Vec<&str> = candidate.victims.iter().map(|victim| &*victim.key).collect();
     let name = object_name("Pod", Some(info.namespace()), info.name());
-    journey_step!(Stage::Scheduler, name, format!("nominated to {}", candidate.node), format!("evicts {}", victims.join(", ")));
+    journey_step!(
+        Stage::Scheduler,
+        name,
+        format!("nominated to {}", candidate.node),
+        format!("evicts {}", victims.join(", "))
+    );
     for victim in &candidate.victims {
         if let Err(error) = evict(scheduler, info, victim).await {
             tracing::warn!(preemptor = %info.key, victim = %victim.key, %error, "Error preempting pod");
@@ -149,7 +160,11 @@ async fn preempt(scheduler: &Scheduler, info: &PodInfo, candidate: Candidate) {
         }
         let uid = info.pod.metadata.uid.as_deref().unwrap_or("");
         let note = format!("Preempted by pod {uid} on node {}", candidate.node);
-        scheduler.recorder.tell(victim, Some(info), Sentence { kind: "Normal", reason: "Preempted", action: "Preempting", note });
+        scheduler.recorder.tell(
+            victim,
+            Some(info),
+            Sentence { kind: "Normal", reason: "Preempted", action: "Preempting", note },
+        );
     }
 }
 // ANCHOR_END: evict

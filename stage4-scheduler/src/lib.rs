@@ -31,17 +31,17 @@ pub mod snapshot;
 // The decision.
 pub mod decision;
 // Waiting.
+pub mod event_handlers;
 pub mod profiles;
 pub mod scheduling_queue;
-pub mod event_handlers;
 // The shell: carries decisions out.
-pub mod scheduler;
-pub mod scheduling_cycle;
 pub mod binding_cycle;
-pub mod failure;
 pub mod events;
-pub mod metrics;
+pub mod failure;
 pub mod fit_error;
+pub mod metrics;
 pub mod plugins;
 pub mod profile;
 pub mod schedule_pod;
+pub mod scheduler;
+pub mod scheduling_cycle;

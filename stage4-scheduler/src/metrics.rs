@@ -61,7 +61,11 @@ impl Metrics {
             preemption_victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
         };
         let scheduler = registry.sub_registry_with_prefix("scheduler");
-        scheduler.register("schedule_attempts", "Number of attempts to schedule pods, by the result", metrics.schedule_attempts.clone());
+        scheduler.register(
+            "schedule_attempts",
+            "Number of attempts to schedule pods, by the result",
+            metrics.schedule_attempts.clone(),
+        );
         scheduler.register(
             "scheduling_algorithm_duration_seconds",
             "Scheduling algorithm latency in seconds",
@@ -72,9 +76,21 @@ impl Metrics {
             "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue",
             metrics.pod_scheduling_sli_duration.clone(),
         );
-        scheduler.register("pending_pods", "Number of pending pods, by the queue type", metrics.pending_pods.clone());
-        scheduler.register("preemption_attempts", "Total preemption attempts in the cluster till now", metrics.preemption_attempts.clone());
-        scheduler.register("preemption_victims", "Number of selected preemption victims", metrics.preemption_victims.clone());
+        scheduler.register(
+            "pending_pods",
+            "Number of pending pods, by the queue type",
+            metrics.pending_pods.clone(),
+        );
+        scheduler.register(
+            "preemption_attempts",
+            "Total preemption attempts in the cluster till now",
+            metrics.preemption_attempts.clone(),
+        );
+        scheduler.register(
+            "preemption_victims",
+            "Number of selected preemption victims",
+            metrics.preemption_victims.clone(),
+        );
         metrics
     }
 

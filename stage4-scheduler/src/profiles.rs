@@ -42,7 +42,8 @@ impl Profiles {
 
     /// Is the pod held back?
     pub fn gated(&self, pod: &PodInfo) -> bool {
-        self.of(pod).is_some_and(|profile| profile.pre_enqueue.iter().any(|p| !p.pre_enqueue(pod).is_success()))
+        self.of(pod)
+            .is_some_and(|profile| profile.pre_enqueue.iter().any(|p| !p.pre_enqueue(pod).is_success()))
     }
 
     /// Could the event lift the plugin's refusal? If the plugin is unknown: yes, to be safe.

@@ -215,14 +215,20 @@ fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Foll
     };
     vec![
         follow::<Node>(scheduler, factory, |state, node, exists, now| {
-            if exists { state.set_node(node.clone(), now) } else { state.remove_node(node.object_name(), now) }
+            if exists {
+                state.set_node(node.clone(), now)
+            } else {
+                state.remove_node(node.object_name(), now)
+            }
         }),
         follow::<Pod>(scheduler, factory, |state, pod, exists, now| {
             if exists { state.set_pod(pod.clone(), now) } else { state.remove_pod(pod.uid(), now) }
         }),
         follow::<Namespace>(scheduler, factory, move |state, object, exists, now| {
             let labels = exists.then(|| Arc::new(object.metadata.labels.clone().unwrap_or_default()));
-            lookup(state, "Namespace", now, &|l| set(&mut l.namespaces, object.object_name(), labels.clone()));
+            lookup(state, "Namespace", now, &|l| {
+                set(&mut l.namespaces, object.object_name(), labels.clone())
+            });
         }),
         follow::<Service>(scheduler, factory, move |state, object, exists, now| {
             let selector = object.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|_| exists);
@@ -231,15 +237,21 @@ fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Foll
         }),
         follow::<PersistentVolumeClaim>(scheduler, factory, move |state, object, exists, now| {
             let value = exists.then(|| object.clone());
-            lookup(state, "PersistentVolumeClaim", now, &|l| set(&mut l.claims, &object.key().to_string(), value.clone()));
+            lookup(state, "PersistentVolumeClaim", now, &|l| {
+                set(&mut l.claims, &object.key().to_string(), value.clone())
+            });
         }),
         follow::<PersistentVolume>(scheduler, factory, move |state, object, exists, now| {
             let value = exists.then(|| object.clone());
-            lookup(state, "PersistentVolume", now, &|l| set(&mut l.volumes, object.object_name(), value.clone()));
+            lookup(state, "PersistentVolume", now, &|l| {
+                set(&mut l.volumes, object.object_name(), value.clone())
+            });
         }),
         follow::<StorageClass>(scheduler, factory, move |state, object, exists, now| {
             let value = exists.then(|| object.clone());
-            lookup(state, "StorageClass", now, &|l| set(&mut l.storage_classes, object.object_name(), value.clone()));
+            lookup(state, "StorageClass", now, &|l| {
+                set(&mut l.storage_classes, object.object_name(), value.clone())
+            });
         }),
         follow::<CSINode>(scheduler, factory, move |state, object, exists, now| {
             let value = exists.then(|| object.clone());
@@ -247,7 +259,9 @@ fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Foll
         }),
         follow::<PodDisruptionBudget>(scheduler, factory, move |state, object, exists, now| {
             let value = exists.then(|| object.clone());
-            lookup(state, "PodDisruptionBudget", now, &|l| l.set_budget(&object.key().to_string(), value.clone()));
+            lookup(state, "PodDisruptionBudget", now, &|l| {
+                l.set_budget(&object.key().to_string(), value.clone())
+            });
         }),
         follow::<ReplicaSet>(scheduler, factory, |state, object, exists, _| {
             let selector = object.spec.as_ref().map(|spec| &spec.selector);
@@ -259,7 +273,8 @@ fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Foll
         }),
         follow::<ReplicationController>(scheduler, factory, |state, object, exists, _| {
             let labels = object.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|_| exists);
-            let selector = labels.map(|labels| ApiSelector { match_labels: Some(labels), ..ApiSelector::default() });
+            let selector =
+                labels.map(|labels| ApiSelector { match_labels: Some(labels), ..ApiSelector::default() });
             set_workload(state, "ReplicationController", &object.key().to_string(), selector.as_ref());
         }),
     ]

@@ -63,7 +63,12 @@ pub async fn run(scheduler: Arc<Scheduler>, factory: &InformerFactory) {
 }
 // ANCHOR_END: scheduling-loop
 
-fn schedule_one(scheduler: &Arc<Scheduler>, factory: &InformerFactory, pod: QueuedPod, snapshot: &mut Snapshot) {
+fn schedule_one(
+    scheduler: &Arc<Scheduler>,
+    factory: &InformerFactory,
+    pod: QueuedPod,
+    snapshot: &mut Snapshot,
+) {
     let info = pod.info.clone();
     let Some(profile) = scheduler.profiles.of(&info).cloned() else {
         return scheduler.state.lock().queue.done(&info.uid);
@@ -121,14 +126,21 @@ fn tell_journey(info: &PodInfo, result: &ScheduleResult) {
         *reasons.entry(reason).or_default() += 1;
     }
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    let decided = format!("filtered: {} of {} nodes can take the pod", result.feasible_nodes, result.evaluated_nodes);
+    let decided =
+        format!("filtered: {} of {} nodes can take the pod", result.feasible_nodes, result.evaluated_nodes);
     let why = if reasons.is_empty() { "no filter refused a node".to_owned() } else { reasons.join(", ") };
     journey_step!(Stage::Scheduler, name(info), decided, why);
     if result.top.is_empty() {
         return;
     }
-    let scores: Vec<String> = result.top.iter().map(|score| format!("{}={}", score.node, score.total)).collect();
+    let scores: Vec<String> =
+        result.top.iter().map(|score| format!("{}={}", score.node, score.total)).collect();
     let parts = |(plugin, score, weight): &(&str, i64, i64)| format!("{plugin} {score}×{weight}");
     let best = result.top[0].plugins.iter().map(parts).collect::<Vec<_>>().join(" + ");
-    journey_step!(Stage::Scheduler, name(info), format!("scored: {}", scores.join(", ")), format!("{}: {best}", result.top[0].node));
+    journey_step!(
+        Stage::Scheduler,
+        name(info),
+        format!("scored: {}", scores.join(", ")),
+        format!("{}: {best}", result.top[0].node)
+    );
 }

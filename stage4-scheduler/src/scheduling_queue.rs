@@ -202,7 +202,9 @@ impl SchedulingQueue {
         let Some(in_flight) = self.in_flight.get(&pod.info.uid) else { return };
         let skipped = usize::try_from(in_flight.first_event.saturating_sub(self.first_event)).unwrap_or(0);
         pod.info = in_flight.info.clone();
-        (pod.rejectors, pod.failed, pod.since) = (rejectors, false, now);
+        // Refused by nobody: not a refusal but an error, whose pause is kept.
+        let failed = rejectors.is_empty();
+        (pod.rejectors, pod.failed, pod.since) = (rejectors, failed, now);
         let helped = self.events.iter().skip(skipped).any(|event| self.helps(&pod, event));
         self.done(&pod.info.uid.clone());
         if helped || pod.rejectors.is_empty() {
@@ -242,7 +244,9 @@ impl SchedulingQueue {
         let helped: Vec<Arc<str>> = self
             .sleeping
             .iter()
-            .filter(|(uid, pod)| matches!(self.places.get(*uid), Some(Place::Unschedulable)) && self.helps(pod, &event))
+            .filter(|(uid, pod)| {
+                matches!(self.places.get(*uid), Some(Place::Unschedulable)) && self.helps(pod, &event)
+            })
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in helped {
@@ -268,7 +272,8 @@ impl SchedulingQueue {
     /// Tries pods that have slept for [`POD_MAX_IN_UNSCHEDULABLE`]. Called every 30 s.
     pub fn flush_sleeping(&mut self, now: Duration) {
         let late = |pod: &QueuedPod| now.saturating_sub(pod.since) > POD_MAX_IN_UNSCHEDULABLE;
-        let uids: Vec<_> = self.sleeping.iter().filter(|(_, pod)| late(pod)).map(|(uid, _)| uid.clone()).collect();
+        let uids: Vec<_> =
+            self.sleeping.iter().filter(|(_, pod)| late(pod)).map(|(uid, _)| uid.clone()).collect();
         for uid in uids {
             if matches!(self.places.get(&uid), Some(Place::Unschedulable))
                 && let Some(pod) = self.take(&uid)
@@ -285,7 +290,8 @@ impl SchedulingQueue {
 
     /// How many pods are where.
     pub fn pending(&self) -> Pending {
-        let gated = self.sleeping.keys().filter(|uid| matches!(self.places.get(*uid), Some(Place::Gated))).count();
+        let gated =
+            self.sleeping.keys().filter(|uid| matches!(self.places.get(*uid), Some(Place::Gated))).count();
         Pending {
             active: self.active.len(),
             backoff: self.backoff.len(),
@@ -374,7 +380,9 @@ enum Stay {
 
 fn pod_place(old: &PodInfo, pod: &QueuedPod, profiles: &Profiles) -> Stay {
     let new = &pod.info;
-    let same = old.spec() == new.spec() && old.labels() == new.labels() && profiles.gated(old) == profiles.gated(new);
+    let same = old.spec() == new.spec()
+        && old.labels() == new.labels()
+        && profiles.gated(old) == profiles.gated(new);
     if same { Stay::Same } else { Stay::Changed }
 }
 

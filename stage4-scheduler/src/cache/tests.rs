@@ -50,7 +50,8 @@ fn what_the_watch_confirmed_is_neither_forgotten_nor_expires() {
         cache.finish_binding(uid, Duration::ZERO);
     }
     cache.set_pod(pod("a", Some("n"), 100));
-    let expired: Vec<_> = cache.expire(Duration::from_secs(30)).iter().map(|pod| pod.name().to_owned()).collect();
+    let expired: Vec<_> =
+        cache.expire(Duration::from_secs(30)).iter().map(|pod| pod.name().to_owned()).collect();
     assert_eq!(expired, ["b"]);
     assert!(!cache.forget("a"));
     assert_eq!(cache.node("n").unwrap().pods.len(), 1);

@@ -51,7 +51,9 @@ fn drain(state: &mut State, snapshot: &mut Snapshot, now: Duration) {
                 let shape = queued.info.labels()["app"].parse().unwrap();
                 state.set_pod(pod(&name, Some(&result.suggested_host), shape), now);
             }
-            Decision::Unschedulable { error, .. } => state.queue.return_refused(queued, error.rejectors(), now),
+            Decision::Unschedulable { error, .. } => {
+                state.queue.return_refused(queued, error.rejectors(), now)
+            }
         }
     }
 }

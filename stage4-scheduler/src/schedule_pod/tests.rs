@@ -16,8 +16,11 @@ struct World {
 fn world() -> impl Strategy<Value = World> {
     let nodes = proptest::collection::vec((0u8..3, 1u32..6, any::<bool>(), 0u8..3), 1..9);
     let existing = proptest::collection::vec((0u8..9, 0u32..2500, 0u8..3), 0..14);
-    (nodes, existing, (0u32..3000, 0u8..8, 0u8..3))
-        .prop_map(|(nodes, existing, pod)| World { nodes, existing, pod })
+    (nodes, existing, (0u32..3000, 0u8..8, 0u8..3)).prop_map(|(nodes, existing, pod)| World {
+        nodes,
+        existing,
+        pod,
+    })
 }
 
 fn pod(name: &str, cpu: u32, app: u8, shape: u8) -> Arc<PodInfo> {
@@ -27,8 +30,14 @@ fn pod(name: &str, cpu: u32, app: u8, shape: u8) -> Arc<PodInfo> {
     match shape {
         1 => spec["nodeSelector"] = json!({"zone": "0"}),
         2 => spec["tolerations"] = json!([{"operator": "Exists"}]),
-        3 => spec["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}),
-        4 => spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}),
+        3 => {
+            spec["affinity"] =
+                json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+        }
+        4 => {
+            spec["affinity"] =
+                json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+        }
         5 => {
             spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "zone",
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]);

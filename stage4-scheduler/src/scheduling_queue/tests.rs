@@ -37,7 +37,8 @@ fn refuse(queue: &mut SchedulingQueue, plugin: &'static str, now: Duration) {
 #[test]
 fn higher_priority_goes_first_then_who_waited_longest() {
     let mut queue = queue(&[("a", 0), ("b", 5), ("c", 0), ("d", 5)]);
-    let order: Vec<_> = std::iter::from_fn(|| queue.pop(s(9))).map(|pod| pod.info.name().to_owned()).collect();
+    let order: Vec<_> =
+        std::iter::from_fn(|| queue.pop(s(9))).map(|pod| pod.info.name().to_owned()).collect();
     assert_eq!(order, ["b", "d", "a", "c"]);
 }
 
