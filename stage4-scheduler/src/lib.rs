@@ -40,6 +40,9 @@ pub mod events;
 pub mod failure;
 pub mod fit_error;
 pub mod metrics;
+// The command line, and the whole of it running.
+pub mod options;
+pub mod pipeline;
 pub mod plugins;
 pub mod profile;
 pub mod schedule_pod;
