@@ -2,11 +2,20 @@
 //!
 //! (The story and the reading order grow with the modules; one `pub mod` per line.)
 
+pub mod audit; // who did what, one line a request
+pub mod decode; // a body becomes an object
 pub mod discovery; // what is served, as documents
+pub mod filters; // what every request goes through
+pub mod handlers; // one file a verb or subresource; the write path
 pub mod metrics; // how many requests, how long
 pub mod negotiation; // in which form answers and bodies come
+pub mod openapi; // the schema of everything
+pub mod options; // kube-apiserver's flags, and ours
+pub mod pipeline; // a cluster up to this stage
 pub mod registry; // the one table of the kinds that are served
 pub mod request_info; // what a request asks for
+pub mod server; // sockets, TLS, HTTP
+pub mod streaming; // logs, exec, attach, port-forward
 pub mod table; // what `kubectl get` prints
 pub mod version; // which Kubernetes this is
 

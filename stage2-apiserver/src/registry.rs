@@ -25,6 +25,8 @@ mod core;
 mod policies;
 mod workloads;
 
+use stage1_kubectl::resource::{GroupVersionKind, GroupVersionResource};
+
 /// Every verb that a plain stored kind has, sorted as discovery prints them.
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -165,6 +167,16 @@ impl ResourceInfo {
     pub const fn virtual_kind(mut self) -> Self {
         self.storage = None;
         self
+    }
+
+    /// Group, version and kind of one object.
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::new(self.group, self.version, self.kind)
+    }
+
+    /// Group, version and plural name.
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(self.group, self.version, self.resource)
     }
 
     /// `apps/v1`, or `v1` for core.

@@ -18,7 +18,7 @@
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/registry/generic/registry/store.go` and `storage/etcd3/store.go` `GuaranteedUpdate`. Left out: hooks (`AfterCreate`, …),
-//! leases for Events ([`event_ttl`] sweeps).
+//! TTLs of Events (a sweep removes them).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -32,7 +32,6 @@ use crate::storage::{Expect, KeyValue, Revision, Storage, StorageError, Write};
 use crate::watch_cache::{At, CachedObject, Cacher, Caches, ListOptions, Listed};
 
 pub mod deletion;
-pub mod event_ttl;
 
 pub use deletion::{DeletePlan, DeleteRequest, DeletionPolicy};
 
@@ -293,7 +292,7 @@ impl Store {
         for _ in 0..MAX_ATTEMPTS {
             let current = self.current(&key).await?.ok_or_else(|| self.not_found(name))?;
             admit(current.clone()).await?;
-            let plan = deletion::plan(&current.object, request, policy, &self.info.group_resource())?;
+            let plan = deletion::plan(&current.object, request, policy, self.info.kind)?;
             let expect = Expect::At(current.revision);
             let written = match plan {
                 DeletePlan::Wait => return Ok(Deleted::Pending(current)),

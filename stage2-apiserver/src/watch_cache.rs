@@ -159,6 +159,11 @@ impl Cacher {
         Ok(self.shared.state.lock().window.range(scope, None).cloned().collect())
     }
 
+    /// All objects in scope as the cache has them now, without waiting for anything.
+    pub fn present(&self, scope: &str) -> Vec<Arc<CachedObject>> {
+        self.shared.state.lock().window.range(scope, None).cloned().collect()
+    }
+
     async fn ready(&self) -> Result<(), Status> {
         let mut progress = self.shared.progress.subscribe();
         let ready = tokio::time::timeout(READY_TIMEOUT, progress.wait_for(Option::is_some)).await;

@@ -3,8 +3,6 @@
 //! # In Kubernetes
 //! `plugin/pkg/auth/authorizer/rbac/rbac_test.go`, `…/node/node_authorizer_test.go`.
 
-#![expect(clippy::disallowed_methods, reason = "test: reads recorded cases")]
-
 use std::path::PathBuf;
 
 use serde_json::{Value, json};

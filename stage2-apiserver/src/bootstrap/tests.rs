@@ -3,8 +3,6 @@
 //! # In Kubernetes
 //! `plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy_test.go`.
 
-#![expect(clippy::disallowed_methods, reason = "test: reads recorded cases")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

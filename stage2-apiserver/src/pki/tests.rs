@@ -3,8 +3,6 @@
 //! # In Kubernetes
 //! `cmd/kubeadm/app/phases/certs/certs_test.go`.
 
-#![expect(clippy::disallowed_methods, reason = "test: reads the files it made")]
-
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 

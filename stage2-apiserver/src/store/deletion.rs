@@ -139,11 +139,17 @@ pub fn plan(
 pub fn is_over(current: &Object, changed: &Object) -> bool {
     let deleting = current.get("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null());
     let grace = changed.get_i64("/metadata/deletionGracePeriodSeconds").unwrap_or_default();
-    deleting && changed.finalizers().is_empty() && grace == 0
+    // A namespace has finalizers in its spec too: it waits until its contents are gone.
+    let full = changed.get("/spec/finalizers").and_then(|f| f.as_array()).is_some_and(|f| !f.is_empty());
+    deleting && changed.finalizers().is_empty() && !full && grace == 0
 }
 
-fn check_preconditions(object: &Object, request: &DeleteRequest, group_resource: &str) -> Result<(), Status> {
-    let conflict = |why: String| Err(Status::conflict(group_resource, object.name(), &why));
+/// The object must be the one that the client means; `subject` is how the refusal calls it.
+///
+/// # Errors
+/// 409 naming both.
+pub fn check_preconditions(object: &Object, request: &DeleteRequest, subject: &str) -> Result<(), Status> {
+    let conflict = |why: String| Err(Status::conflict(subject, object.name(), &why));
     match &request.uid {
         Some(uid) if uid != object.uid() => {
             return conflict(format!(

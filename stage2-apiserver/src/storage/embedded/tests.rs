@@ -3,8 +3,6 @@
 //! # In Kubernetes
 //! etcd's robustness tests do this to whole clusters.
 
-#![expect(clippy::disallowed_methods, reason = "test: starts a process that it kills")]
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;

@@ -3,8 +3,6 @@
 //! # In Kubernetes
 //! `apiserver/pkg/storage/etcd3/store_test.go` starts an etcd for each test as well.
 
-#![expect(clippy::disallowed_methods, reason = "test: starts an etcd")]
-
 use super::super::etcd_process::{EtcdOptions, EtcdProcess};
 use super::*;
 

@@ -1,0 +1,195 @@
+//! Decode: a request's body becomes an object of the kind that the path asks for.
+//!
+//! *Step 2 of a pod's journey.* Before: [`crate::negotiation`] chose how to read it. After:
+//! [`crate::handlers::write_path`] defaults, admits and validates it.
+//!
+//! Three things can be wrong with a body, and users meet each of them weekly: it isn't JSON at all, it is an object of
+//! another kind, or it has fields that nobody knows (a typo, or a manifest for a newer version). The last is
+//! no error unless the client asks for strictness; `kubectl` does, and prints the answer word for word.
+//!
+//! The subtle thing: unknown fields are dropped even when they are ignored. What is stored is what the schema knows, so a
+//! field that a later version gives a meaning can't lie in wait in old objects.
+//!
+//! # Invariants
+//! 1. A decoded object has the apiVersion and kind of the path.
+//! 2. Strict refuses exactly what Warn warns about.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/endpoints/handlers/create.go`, `rest.go` (`transformDecodeError`), `fieldvalidation`. Left out: protobuf
+//! bodies (415).
+
+use serde_json::Value;
+use stage1_kubectl::object::Object;
+use stage1_kubectl::resource::GroupVersionKind;
+use stage1_kubectl::status::Status;
+
+use crate::negotiation::{BodyFormat, MEDIA_TYPES};
+use crate::schema::{self, go_json};
+
+/// What happens to fields that the schema doesn't know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Dropped in silence.
+    Ignore,
+    /// Dropped with a warning each (the default).
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// A body that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecodedBody {
+    /// The object, with the kind that was asked for.
+    pub object: Object,
+    /// Warnings for the client, one an unknown or duplicate field.
+    pub warnings: Vec<String>,
+}
+
+// ANCHOR: decode-body
+/// Reads a body as one object of `gvk`.
+///
+/// # Errors
+/// 400 with Kubernetes' words for what is wrong, 415 for protobuf.
+pub fn decode_body(
+    body: &[u8],
+    format: BodyFormat,
+    gvk: &GroupVersionKind,
+    validation: FieldValidation,
+) -> Result<DecodedBody, Status> {
+    let json = match format {
+        BodyFormat::Json => body.to_vec(),
+        BodyFormat::Yaml => yaml_to_json(body).map_err(|e| unrecognized(gvk, &e, body, false))?,
+        BodyFormat::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+    };
+    let meta = go_json::interpret(&json).map_err(|e| unrecognized(gvk, &e, &json, true))?;
+    let sent = sent_kind(&meta.api_version, &meta.kind, gvk);
+    check_kind(&sent, gvk)?;
+    let Some(schema) = schema::schema_for(gvk) else { return decode_free(&json, gvk) };
+    let decoded =
+        schema::decode_slice(&json, schema).map_err(|e| unrecognized(gvk, &e.to_string(), &json, true))?;
+    if let Some(error) = decoded.error {
+        return Err(cannot_be_handled(&sent, gvk, &error));
+    }
+    let warnings = field_findings(decoded.strict, validation, |joined| {
+        cannot_be_handled(&sent, gvk, &format!("strict decoding error: {joined}"))
+    })?;
+    let mut object = Object::from_value(decoded.value).map_err(|e| Status::bad_request(e.to_string()))?;
+    object.set_gvk(gvk);
+    Ok(DecodedBody { object, warnings })
+}
+// ANCHOR_END: decode-body
+
+/// Turns findings into a refusal, warnings or nothing.
+///
+/// # Errors
+/// What `refuse` makes of the joined findings, under Strict.
+pub fn field_findings(
+    findings: Vec<String>,
+    validation: FieldValidation,
+    refuse: impl FnOnce(String) -> Status,
+) -> Result<Vec<String>, Status> {
+    match validation {
+        _ if findings.is_empty() => Ok(findings),
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(findings),
+        FieldValidation::Strict => Err(refuse(findings.join(", "))),
+    }
+}
+
+/// A kind without a schema is kept as it was sent.
+fn decode_free(json: &[u8], gvk: &GroupVersionKind) -> Result<DecodedBody, Status> {
+    let value: Value =
+        serde_json::from_slice(json).map_err(|e| unrecognized(gvk, &e.to_string(), json, true))?;
+    let mut object = Object::from_value(value).map_err(|e| Status::bad_request(e.to_string()))?;
+    object.set_gvk(gvk);
+    Ok(DecodedBody { object, warnings: Vec::new() })
+}
+
+/// What was sent; what wasn't said is taken from the path.
+fn sent_kind(api_version: &str, kind: &str, gvk: &GroupVersionKind) -> GroupVersionKind {
+    let mut sent = match api_version {
+        "" => gvk.clone(),
+        api_version => GroupVersionKind::from_api_version(api_version, kind),
+    };
+    sent.kind = if kind.is_empty() { gvk.kind.clone() } else { kind.into() };
+    sent
+}
+
+/// Refuses an object of another kind, in the words of the conversion that can't be done.
+fn check_kind(sent: &GroupVersionKind, wanted: &GroupVersionKind) -> Result<(), Status> {
+    if sent == wanted {
+        return Ok(());
+    }
+    let known = schema::schema_for(sent).is_some() || sent.kind.ends_with("List");
+    if sent.kind == wanted.kind && !known {
+        let message = format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            sent.kind,
+            sent.api_version()
+        );
+        return Err(cannot_be_handled(sent, wanted, &message));
+    }
+    if sent.kind == wanted.kind {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            sent.api_version(),
+            wanted.api_version()
+        )));
+    }
+    let message = match known {
+        true => format!(
+            "converting ({}.{}) to ({}.{}): unknown conversion",
+            sent.version,
+            sent.kind,
+            internal_package(&wanted.group),
+            wanted.kind
+        ),
+        false => format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            sent.kind,
+            sent.api_version()
+        ),
+    };
+    Err(cannot_be_handled(sent, wanted, &message))
+}
+
+/// The Go package of a group's internal types: `core`, `apps`, `rbac`.
+fn internal_package(group: &str) -> &str {
+    match group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+fn cannot_be_handled(sent: &GroupVersionKind, wanted: &GroupVersionKind, why: &str) -> Status {
+    let version = sent.api_version();
+    let version = version.rsplit('/').next().unwrap_or("");
+    Status::bad_request(format!(
+        "{} in version {version:?} cannot be handled as a {}: {why}",
+        sent.kind, wanted.kind
+    ))
+}
+
+fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8], json_like: bool) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({})",
+        gvk.kind,
+        go_json::shown_bytes(body, json_like)
+    ))
+}
+
+/// YAML bodies take the way that Kubernetes takes: to JSON first.
+fn yaml_to_json(body: &[u8]) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let value: Value = serde_yaml::from_str(text)
+        .map_err(|e| format!("error converting YAML to JSON: yaml: {}", first_line(&e.to_string())))?;
+    serde_json::to_vec(&value).map_err(|e| e.to_string())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! GET: one object.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/endpoints/handlers/get.go` (`GetResource`).
+
+use http::StatusCode;
+use stage1_kubectl::status::Status;
+
+use super::Routed;
+use super::respond::{self, Answer};
+use crate::negotiation::{Format, Transform};
+use crate::watch_cache::At;
+
+/// Answers with the object that the path names.
+///
+/// # Errors
+/// 404 when it isn't there.
+pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
+    let version = routed.context.query.get("resourceVersion").unwrap_or("");
+    let cache = routed.context.server.stores.of(routed.resource).cacher().clone();
+    cache.wait_for(At::of_get(version)?).await?;
+    let found = cache.peek(&routed.key()).ok_or_else(|| routed.not_found())?;
+    let plain = routed.negotiated.format == Format::Json && routed.negotiated.transform == Transform::Plain;
+    if plain && found.object.api_version() == routed.resource.group_version() {
+        // The common case: bytes that everybody shares.
+        return Ok(respond::bytes(StatusCode::OK, "application/json", found.encoded().clone()));
+    }
+    Ok(routed.answer(StatusCode::OK, &found.object))
+}

@@ -1,0 +1,118 @@
+//! `/scale`: the number of replicas, the same for every kind that has one.
+//!
+//! `kubectl scale` and the autoscaler don't need to know what a Deployment is: they read and write a Scale, which is
+//! nothing but a view of `spec.replicas`, `status.replicas` and the selector.
+//!
+//! # In Kubernetes
+//! `ScaleREST` in `pkg/registry/apps/deployment/storage/storage.go`.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+use stage1_kubectl::object::Object;
+use stage1_kubectl::resource::GroupVersionKind;
+use stage1_kubectl::status::{FieldError, Status};
+
+use super::Routed;
+use super::options::WriteOptions;
+use super::patch::{apply_patch, parse_patch};
+use super::respond::Answer;
+use super::update::check_identity;
+use super::write_path::{self, WriteRequest};
+use crate::decode::decode_body;
+use crate::negotiation::{body_format, media_type};
+use crate::registry::{ResourceInfo, StorageInfo};
+use crate::table::cells;
+use crate::watch_cache::At;
+
+/// Reads, replaces or patches the Scale of an object.
+///
+/// # Errors
+/// Whatever a gate refuses.
+pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
+    let scale = match routed.context.info.verb.as_str() {
+        "get" => {
+            let store = routed.context.server.stores.of(routed.resource);
+            let name = &routed.context.info.name;
+            scale_of(&store.get(routed.context.namespace(), name, At::Consistent).await?.object)
+        }
+        verb => write(routed, body, verb == "patch").await?,
+    };
+    Ok(routed.answer_plain(StatusCode::OK, &scale))
+}
+
+async fn write(routed: &Routed<'_>, body: &Bytes, is_patch: bool) -> Result<Object, Status> {
+    let kind = if is_patch { "PatchOptions" } else { "UpdateOptions" };
+    let options = WriteOptions::parse(&routed.context.query, kind, false)?;
+    let request = WriteRequest {
+        context: routed.context,
+        resource: routed.resource,
+        name: routed.context.info.name.clone(),
+        subresource: "scale",
+        dry_run: options.dry_run,
+    };
+    let updated = if is_patch {
+        let patch = parse_patch(&media_type(routed.content_type().unwrap_or("")), body)?;
+        let change = |current: &Object| {
+            let (scale, _) = apply_patch(&SCALE, &patch, &scale_of(current), options.field_validation)?;
+            with_replicas(current, &scale)
+        };
+        write_path::update(&request, &change).await?
+    } else {
+        let gvk = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        let format = body_format(routed.content_type())?;
+        let mut sent = decode_body(body, format, &gvk, options.field_validation)?.object;
+        check_identity(routed, &mut sent)?;
+        write_path::update(&request, &|current: &Object| with_replicas(current, &sent)).await?
+    };
+    Ok(scale_of(&updated))
+}
+
+/// The Scale as a resource of its own, for patches.
+const SCALE: ResourceInfo = {
+    let mut info = ResourceInfo::namespaced("autoscaling", "v1", "scales", "scale", "Scale", "");
+    info.storage = None::<StorageInfo>;
+    info
+};
+
+/// The view of an object's replicas.
+pub fn scale_of(object: &Object) -> Object {
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.get(&format!("/metadata/{field}")) {
+            metadata[field] = value.clone();
+        }
+    }
+    let value = object.as_value();
+    let mut spec = json!({});
+    if let Some(replicas) = value.pointer("/spec/replicas").filter(|r| r.as_i64() != Some(0)) {
+        spec["replicas"] = replicas.clone();
+    }
+    let mut status = json!({ "replicas": cells::number(value, "/status/replicas") });
+    let is_controller = object.kind() == "ReplicationController";
+    let selector = match is_controller {
+        true => cells::labels(value, "/spec/selector"),
+        false => cells::selector(value, "/spec/selector"),
+    };
+    if selector != "<none>" {
+        status["selector"] = json!(selector);
+    }
+    let scale = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,
+    });
+    Object::from_value(scale).expect("a Scale is a map")
+}
+
+/// The object with the Scale's number of replicas.
+fn with_replicas(current: &Object, scale: &Object) -> Result<Object, Status> {
+    let replicas = scale.get("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(Status::invalid("Scale.autoscaling", scale.name(), &[error]));
+    }
+    let mut new = current.clone();
+    new.set("/spec/replicas", replicas);
+    new.set_uid(scale.uid());
+    new.set_resource_version(scale.resource_version());
+    Ok(new)
+}

@@ -1,0 +1,195 @@
+//! WATCH: changes as they happen, one JSON line each.
+//!
+//! *Step 2 of a pod's journey.* Before: a write was committed. After: the scheduler, the kubelet and every
+//! controller that asked for it have it, milliseconds later.
+//!
+//! The frames come out of the cache encoded; a thousand watchers of the same pods send the same bytes. A watch ends when its
+//! time is over, when its client can't keep up, when the server stops, or when its start has been forgotten; the
+//! client then watches again from the last resourceVersion that it saw.
+//!
+//! The subtle thing: a start that is too old is no HTTP error. The answer is 200 and one ERROR event with code 410, since
+//! client-go looks for it there.
+//!
+//! # Invariants
+//! 1. A frame is one line, and lines are never torn.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/endpoints/handlers/watch.go`. Left out: watching over WebSocket.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, future, stream};
+use http::{HeaderValue, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use rand::RngExt;
+use serde_json::{Value, json};
+use stage1_kubectl::object::Object;
+use stage1_kubectl::selector::FieldSelector;
+use stage1_kubectl::status::Status;
+
+use super::list::selector;
+use super::options::ListOptions;
+use super::respond::{Answer, BoxError, View, partial_metadata};
+use super::selectors::check_field_selector;
+use super::{Routed, convert};
+use crate::negotiation::Transform;
+use crate::registry::ResourceInfo;
+use crate::storage::Revision;
+use crate::table::render_table;
+use crate::watch_cache::{At, CacheEvent, WatchOptions, WatchStart};
+
+/// Watches without `timeoutSeconds` end after this long, up to twice: all at once would be a stampede.
+const MIN_REQUEST_TIMEOUT_SECONDS: u64 = 1800;
+
+type Frames = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Streams what changes.
+///
+/// # Errors
+/// 400 and 422 for bad options.
+pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
+    let mut options = ListOptions::parse(&routed.context.query, true)?;
+    check_field_selector(routed.resource, &options.field_selector)?;
+    let name = routed.context.info.name.as_str();
+    if !name.is_empty() && options.field_selector.is_empty() {
+        // The old path of one object, `/api/v1/watch/…/pods/x`.
+        options.field_selector = FieldSelector::equals("metadata.name", name);
+    }
+    let seconds = options.timeout_seconds.unwrap_or_else(|| {
+        rand::rng().random_range(MIN_REQUEST_TIMEOUT_SECONDS..2 * MIN_REQUEST_TIMEOUT_SECONDS)
+    });
+    let watch = WatchOptions {
+        scope: routed.resource.key_prefix(routed.context.namespace()),
+        selector: selector(routed.resource, &options),
+        start: start(&options)?,
+        bookmarks: options.allow_watch_bookmarks,
+        send_initial_events: options.send_initial_events == Some(true),
+    };
+    let cache = routed.context.server.stores.of(routed.resource).cacher().clone();
+    let frames: Frames = match cache.watch(watch).await {
+        Ok(events) => {
+            let encoder = Encoder::new(routed);
+            Box::pin(encoder.frames(events))
+        }
+        Err(status) if status.code == 410 => Box::pin(stream::once(future::ready(error_frame(&status)))),
+        Err(status) => return Err(status),
+    };
+    Ok(answer(routed, frames, Duration::from_secs(seconds)))
+}
+
+/// Where the client left off.
+fn start(options: &ListOptions) -> Result<WatchStart, Status> {
+    let version = options.resource_version.as_str();
+    let bad = || {
+        Status::failure(
+            500,
+            "",
+            format!(
+                "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+            ),
+        )
+    };
+    let number = || version.parse().map(Revision).map_err(|_| bad());
+    Ok(match (version, options.send_initial_events) {
+        ("", _) => WatchStart::Initial(At::Consistent),
+        ("0", Some(false)) => WatchStart::Initial(At::Any),
+        ("0", _) => WatchStart::Initial(At::Any),
+        (_, Some(true)) => WatchStart::Initial(At::NotOlderThan(number()?)),
+        _ => WatchStart::After(number()?),
+    })
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    let line = json!({ "type": "ERROR", "object": status });
+    Bytes::from(format!("{line}\n"))
+}
+
+/// Turns events into lines in the form that was negotiated.
+struct Encoder {
+    resource: &'static ResourceInfo,
+    transform: Transform,
+    view: View,
+    headers_sent: bool,
+}
+
+impl Encoder {
+    fn new(routed: &Routed<'_>) -> Self {
+        let transform = routed.negotiated.transform.clone();
+        Self { resource: routed.resource, transform, view: routed.view(), headers_sent: false }
+    }
+
+    fn frames(mut self, events: impl Stream<Item = CacheEvent> + Send) -> impl Stream<Item = Bytes> + Send {
+        events.map(move |event| self.frame(&event))
+    }
+
+    fn frame(&mut self, event: &CacheEvent) -> Bytes {
+        let api_version = self.resource.group_version();
+        if self.transform == Transform::Plain && !convert::is_converted(self.resource) {
+            return event.frame(&api_version, self.resource.kind);
+        }
+        let (kind, object) = match event {
+            CacheEvent::Object(kind, cached) => {
+                (kind.as_str(), convert::to_served(self.resource, &cached.object).into_owned())
+            }
+            CacheEvent::Bookmark { .. } => {
+                let line = event.frame(&api_version, self.resource.kind);
+                let value: Value = serde_json::from_slice(&line).unwrap_or_default();
+                let bookmark = Object::from_value(value["object"].clone()).unwrap_or_default();
+                ("BOOKMARK", bookmark)
+            }
+        };
+        let rendered = self.transform(kind, object.into_value());
+        Bytes::from(format!("{}\n", json!({ "type": kind, "object": rendered })))
+    }
+
+    fn transform(&mut self, kind: &str, object: Value) -> Value {
+        match &self.transform {
+            Transform::Plain => object,
+            Transform::PartialObjectMetadata(api) | Transform::PartialObjectMetadataList(api) => {
+                partial_metadata(api, &object)
+            }
+            Transform::Table(api) => {
+                let options = self.view.table_options(api, self.headers_sent);
+                let version = json!({ "resourceVersion": object.pointer("/metadata/resourceVersion") });
+                let rows: &[&Value] = if kind == "BOOKMARK" { &[] } else { &[&object] };
+                let table = render_table(self.view.group, self.view.kind, rows, version, &options);
+                self.headers_sent = true;
+                table
+            }
+        }
+    }
+}
+
+/// The streaming answer: until the time is over or the server stops.
+fn answer(routed: &Routed<'_>, frames: Frames, timeout: Duration) -> Answer {
+    let gauge = routed.context.server.metrics.long_running.clone();
+    gauge.inc();
+    let running = Running(gauge);
+    let stop = routed.context.server.shutdown.clone();
+    let end = async move {
+        tokio::select! {
+            () = tokio::time::sleep(timeout) => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    let lines = frames.take_until(end).map(move |line| {
+        let _counted = &running;
+        Ok::<_, BoxError>(Frame::data(line))
+    });
+    let mut response = Response::new(StreamBody::new(lines).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Counts a watch as long as its stream lives.
+struct Running(prometheus_client::metrics::gauge::Gauge<i64, std::sync::atomic::AtomicI64>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

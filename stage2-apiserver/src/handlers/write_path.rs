@@ -1,0 +1,312 @@
+//! The write path: three gates between a request and the store, in the order that Kubernetes has them.
+//!
+//! *Step 2 of a pod's journey.* Before: [`crate::filters`] authenticated and authorised the request, [`crate::decode`]
+//! read the body. After: the object is committed, and every watch hears of it.
+//!
+//! ```text
+//! gate 1  who are you, may you?     authenticate → authorize                 (filters)
+//! gate 2  what do you mean?         decode + default → mutate → prepare      (here)
+//! gate 3  is it right?              validate → validating admission → commit (here)
+//! ```
+//!
+//! The order matters: mutating admission sees defaulted objects; validation sees what admission made of them, so that no
+//! plugin can smuggle an invalid object past it; validating admission sees the final object and can only say no.
+//!
+//! The subtle thing is the update. Between reading the old object and committing the new one, somebody else may write. The
+//! commit says which revision it expects; if that is gone, a client that named a resourceVersion gets a conflict, and
+//! one that didn't (a patch) is run again on the newer object: all gates again, since what they decided
+//! depended on the old one.
+//!
+//! # Invariants
+//! 1. Nothing is stored that didn't pass all three gates.
+//! 2. A write that changes nothing commits nothing: the resourceVersion stays.
+//! 3. A dry run goes through everything but the commit.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/endpoints/handlers/{create,update}.go`, `…/registry/generic/registry/store.go`. Left out: managedFields.
+#![expect(clippy::disallowed_methods, reason = "shell: makes uids and random names")]
+
+use std::sync::Arc;
+
+use stage1_kubectl::journey::{Stage, object_name};
+use stage1_kubectl::journey_step;
+use stage1_kubectl::object::Object;
+use stage1_kubectl::resource::GroupVersionKind;
+use stage1_kubectl::status::Status;
+use uuid::Uuid;
+
+use super::{Context, convert};
+use crate::admission::{Attributes, ObjectReader, Operation};
+use crate::allocator::service::Transaction;
+use crate::registry::{self, ResourceInfo};
+use crate::storage::Revision;
+use crate::store::{Store, Updated};
+use crate::strategies::create::{before_create, ensure_namespace, fill_object_meta_system_fields};
+use crate::strategies::update::{Part, before_update};
+use crate::strategies::{self, Strategy};
+use crate::watch_cache::{At, CachedObject};
+
+/// A generated name that is taken is made again this often.
+const MAX_NAME_GENERATIONS: usize = 8;
+
+/// What is written, and how.
+pub struct WriteRequest<'a> {
+    /// Its request.
+    pub context: &'a Context,
+    /// The resource.
+    pub resource: &'static ResourceInfo,
+    /// The object's name; empty while it isn't known.
+    pub name: String,
+    /// The subresource, `""` for the object itself.
+    pub subresource: &'a str,
+    /// Everything but the commit.
+    pub dry_run: bool,
+}
+
+impl WriteRequest<'_> {
+    fn strategy(&self) -> &'static dyn Strategy {
+        strategies::for_kind(&self.resource.gvk(), self.resource.namespaced)
+    }
+
+    fn strategy_context(&self) -> strategies::Context {
+        strategies::Context { user: self.context.requester(), now: self.context.now }
+    }
+
+    fn store(&self) -> Store {
+        self.context.server.stores.of(self.resource)
+    }
+
+    /// The namespace of the object, not of the path (they differ for Namespaces).
+    fn namespace(&self) -> Option<&str> {
+        if self.resource.namespaced { self.context.namespace() } else { None }
+    }
+
+    fn is_service(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == "services"
+    }
+
+    /// What admission plugins see; `kind` is the body's.
+    pub fn attributes(&self, operation: Operation, kind: GroupVersionKind) -> Attributes {
+        Attributes {
+            operation,
+            resource: self.resource.gvr(),
+            subresource: self.subresource.into(),
+            kind,
+            namespace: self.context.info.namespace.clone(),
+            name: self.name.clone(),
+            user: self.context.requester(),
+            dry_run: self.dry_run,
+            now: self.context.now,
+            random: rand::random(),
+        }
+    }
+
+    fn step(&self, object: &Object, decided: &str, why: &str) {
+        let name = object_name(self.resource.kind, object.namespace(), object.name());
+        journey_step!(Stage::ApiServer, name, decided, why);
+    }
+}
+
+/// Admission reads caches; an object made a moment ago may not be in them yet.
+async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
+    let namespace = &request.context.info.namespace;
+    if !request.resource.namespaced || namespace.is_empty() {
+        return Ok(());
+    }
+    let stores = &request.context.server.stores;
+    let settle = |resource: &'static str| async move {
+        let info = registry::find("", "v1", resource).expect("a core resource");
+        stores.of(info).cacher().wait_for(At::Consistent).await
+    };
+    if stores.get("", "namespaces", "", namespace).is_none() {
+        settle("namespaces").await?;
+    }
+    if request.resource.resource == "pods"
+        && stores.get("", "serviceaccounts", namespace, "default").is_none()
+    {
+        settle("serviceaccounts").await?;
+    }
+    Ok(())
+}
+
+// ANCHOR: create-path
+/// Takes a decoded object through gates two and three and stores it.
+///
+/// # Errors
+/// Whatever a gate refuses; 409 when the name is taken.
+pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Object, Status> {
+    for attempt in 1.. {
+        let (object, transaction) = gates_of_create(request, sent.clone()).await?;
+        let stored = convert::to_stored(request.resource, object);
+        let outcome = request.store().create(stored, request.dry_run).await;
+        settle(request, transaction, outcome.is_ok() && !request.dry_run);
+        match outcome {
+            Ok(created) => return Ok(committed(request, &created)),
+            Err(status) if status.code != 409 => return Err(status),
+            Err(_) if sent.name().is_empty() && attempt < MAX_NAME_GENERATIONS => {}
+            Err(status) => return Err(already_exists(request, status).await),
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+/// Default → mutate → prepare → validate → validating admission.
+async fn gates_of_create(
+    request: &mut WriteRequest<'_>,
+    mut object: Object,
+) -> Result<(Object, Transaction), Status> {
+    let strategy = request.strategy();
+    settle_caches(request).await?;
+    ensure_namespace(&mut object, request.namespace())?;
+    let uid = Uuid::new_v4().to_string();
+    fill_object_meta_system_fields(&mut object, &uid, request.context.now, rand::random());
+    object.remove("/metadata/resourceVersion");
+    request.name = object.name().to_owned();
+    strategy.default(&mut object);
+    let server = &request.context.server;
+    let attributes = request.attributes(Operation::Create, request.resource.gvk());
+    server.admission.admit(&attributes, &mut object, None, &server.stores)?;
+    strategy.default(&mut object);
+    let context = request.strategy_context();
+    let mut transaction = Transaction::default();
+    if request.is_service() {
+        // Addresses are given between preparing and validating; preparing twice is the same as once.
+        strategy.prepare_for_create(&mut object, &context);
+        transaction =
+            server.allocators.lock().allocate(&mut object, None, request.dry_run, rand::random())?;
+    }
+    let judged = before_create(strategy, &mut object, &context).and_then(|mut warnings| {
+        warnings.extend(server.admission.validate(&attributes, Some(&object), None, &server.stores)?);
+        Ok(warnings)
+    });
+    match judged {
+        Ok(warnings) => {
+            request.context.warn(warnings);
+            Ok((object, transaction))
+        }
+        Err(refusal) => {
+            settle(request, transaction, false);
+            Err(refusal)
+        }
+    }
+}
+// ANCHOR_END: create-path
+
+/// Keeps or gives back what was allocated.
+fn settle(request: &WriteRequest<'_>, transaction: Transaction, stored: bool) {
+    let mut allocators = request.context.server.allocators.lock();
+    if stored { transaction.commit(&mut allocators) } else { transaction.revert(&mut allocators) }
+}
+
+/// Reports the journey's steps of this stage and hands the object out.
+fn committed(request: &WriteRequest<'_>, cached: &Arc<CachedObject>) -> Object {
+    let object = cached.object.clone();
+    if !request.dry_run && cached.revision > Revision(0) {
+        let user = &request.context.user.name;
+        request.step(&object, &format!("authenticated as {user}"), "the request's credentials");
+        request.step(&object, "authorised", &request.context.authorized_by());
+        let part = if request.subresource.is_empty() { "" } else { request.subresource };
+        let what = if part.is_empty() { "object".to_owned() } else { format!("/{part}") };
+        request.step(
+            &object,
+            &format!("committed at revision {}", cached.revision),
+            &format!("the {what} passed all three gates"),
+        );
+    }
+    object
+}
+
+async fn already_exists(request: &WriteRequest<'_>, mut status: Status) -> Status {
+    let found = request.store().get(request.namespace(), &request.name, At::Consistent).await;
+    if found.is_ok_and(|existing| existing.object.deletion_timestamp().is_some()) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+/// What an update makes of the current object.
+pub type Change<'a> = dyn Fn(&Object) -> Result<Object, Status> + Send + Sync + 'a;
+
+// ANCHOR: update-path
+/// Changes the current object, takes it through the gates and stores it; again if somebody else was faster.
+///
+/// # Errors
+/// 404 when it isn't there, 409 when the client's resourceVersion is stale, and whatever a gate refuses.
+pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<Object, Status> {
+    let through_gates = |cached: Arc<CachedObject>| async move {
+        let current = convert::to_served(request.resource, &cached.object).into_owned();
+        let mut new = change(&current)?;
+        check_version(request, &new, &cached)?;
+        new.set_resource_version(current.resource_version());
+        gates_of_update(request, &mut new, &current)?;
+        Ok(convert::to_stored(request.resource, new))
+    };
+    let updated =
+        request.store().update(request.namespace(), &request.name, request.dry_run, through_gates).await?;
+    if let (Updated::Removed(last), true) = (&updated, request.is_service()) {
+        request.context.server.allocators.lock().release(&last.object);
+    }
+    Ok(committed(request, updated.object()))
+}
+
+/// Mutate → prepare → validate → validating admission.
+fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Object) -> Result<(), Status> {
+    let (server, strategy) = (&request.context.server, request.strategy());
+    let attributes = request.attributes(Operation::Update, request.resource.gvk());
+    strategy.default(new);
+    server.admission.admit(&attributes, new, Some(old), &server.stores)?;
+    let part = match request.subresource {
+        "" | "ephemeralcontainers" | "resize" | "scale" => Part::Main,
+        _ => Part::Status,
+    };
+    let context = request.strategy_context();
+    let mut transaction = Transaction::default();
+    if request.is_service() && part == Part::Main {
+        strategy.prepare_for_update(new, old, &context);
+        transaction = server.allocators.lock().allocate(new, Some(old), request.dry_run, rand::random())?;
+    }
+    let judged = before_update(strategy, part, new, old, &context).and_then(|mut warnings| {
+        warnings.extend(server.admission.validate(&attributes, Some(new), Some(old), &server.stores)?);
+        Ok(warnings)
+    });
+    settle(request, transaction, judged.is_ok() && !request.dry_run);
+    request.context.warn(judged?);
+    Ok(())
+}
+// ANCHOR_END: update-path
+
+/// Changes an object past its strategy: for the server's own writes (a binding), which ordinary updates may not do.
+///
+/// # Errors
+/// 404 when it isn't there, and what `change` refuses.
+pub async fn update_unchecked(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<Object, Status> {
+    let changed = |cached: Arc<CachedObject>| async move { change(&cached.object) };
+    let updated =
+        request.store().update(request.namespace(), &request.name, request.dry_run, changed).await?;
+    Ok(committed(request, updated.object()))
+}
+
+/// The client's idea of the object must be the current one.
+fn check_version(request: &WriteRequest<'_>, new: &Object, current: &CachedObject) -> Result<(), Status> {
+    let (resource, name) = (request.resource.group_resource(), &request.name);
+    if !new.uid().is_empty() && new.uid() != current.object.uid() {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            current.key,
+            new.uid(),
+            current.object.uid()
+        );
+        return Err(Status::conflict(&resource, name, &why));
+    }
+    match new.resource_version() {
+        "" | "0" => Ok(()),
+        version => match version.parse::<u64>() {
+            Ok(version) if version == current.revision.0 => Ok(()),
+            Ok(_) => Err(Status::modified(&resource, name)),
+            Err(_) => {
+                let text = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                Err(Status::failure(500, "", text))
+            }
+        },
+    }
+}

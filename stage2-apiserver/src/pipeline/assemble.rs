@@ -1,0 +1,224 @@
+#![expect(clippy::disallowed_methods, reason = "shell: reads and writes the port file")]
+//! Assembling the server: every part from flags and files, wired together once.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parking_lot::{Mutex, RwLock};
+use rustls::server::danger::ClientCertVerifier;
+use stage1_kubectl::state_dir::StateDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::SERVING_NAMES;
+use super::open_store::read_text;
+use crate::admission;
+use crate::allocator::service::ServiceAllocators;
+use crate::allocator::{IpAllocator, PortAllocator};
+use crate::audit::AuditLog;
+use crate::authentication::service_account::Signer;
+use crate::authentication::token_file::TokenFile;
+use crate::authentication::{Authenticator, x509};
+use crate::authorization::follow;
+use crate::filters::in_flight::InFlight;
+use crate::metrics::Metrics;
+use crate::options::{ClusterFlags, parse_port_range};
+use crate::pki::{Identity, Pki};
+use crate::registry;
+use crate::server::{self, ApiServer};
+use crate::storage::{Storage, compaction};
+use crate::store::Stores;
+use crate::streaming::KubeletClient;
+use crate::watch_cache::{At, Caches};
+
+/// Caches that admission reads: they are filled before the first request.
+const ADMISSION_READS: [(&str, &str); 12] = [
+    ("", "namespaces"),
+    ("", "serviceaccounts"),
+    ("", "secrets"),
+    ("", "nodes"),
+    ("", "services"),
+    ("", "limitranges"),
+    ("", "resourcequotas"),
+    ("", "persistentvolumeclaims"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("storage.k8s.io", "storageclasses"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("networking.k8s.io", "ingressclasses"),
+];
+
+/// The server and what its listeners need.
+pub struct Assembled {
+    /// The server.
+    pub server: Arc<ApiServer>,
+    /// Names and addresses of the serving certificate.
+    pub names: Vec<String>,
+    /// The address of the Service `kubernetes`.
+    pub service_ip: IpAddr,
+    /// CA of client certificates.
+    pub client_ca_pem: String,
+}
+
+/// Makes the server from its parts.
+///
+/// # Errors
+/// A file can't be read, or says what it shouldn't.
+pub async fn assemble(
+    flags: &ClusterFlags,
+    state_dir: &StateDir,
+    pki: &Pki,
+    storage: Arc<dyn Storage>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Assembled> {
+    let caches = Caches::new(storage.clone());
+    tokio::spawn(compaction::run(storage, compaction::COMPACTION_INTERVAL, shutdown.clone()));
+    let authorizer = follow::start(&caches, shutdown).await;
+    let client_ca_pem = match &flags.client_ca_file {
+        Some(path) => read_text(path)?,
+        None => pki.ca_pem().to_owned(),
+    };
+    let ips = IpAllocator::new(&flags.service_cluster_ip_range)?;
+    let service_ip = first_address(&flags.service_cluster_ip_range)?;
+    let (first, last) = parse_port_range(&flags.service_node_port_range).map_err(anyhow::Error::msg)?;
+    let audit_path = flags.audit_log_path.clone().unwrap_or_else(|| state_dir.logs().join("audit.log"));
+    let server = Arc::new(ApiServer {
+        stores: Stores::new(caches.clone()),
+        authenticator: authenticator(flags, pki, &client_ca_pem, caches.clone())?,
+        authorizer,
+        admission: admission::Chain::with(&flags.enable_admission_plugins, &flags.disable_admission_plugins),
+        allocators: Mutex::new(ServiceAllocators { ips, ports: PortAllocator::new(first, last) }),
+        kubelet: kubelet_client(flags, pki)?,
+        in_flight: InFlight::new(flags.max_requests_inflight, flags.max_mutating_requests_inflight),
+        metrics: Metrics::default(),
+        audit: AuditLog::open(&audit_path).with_context(|| format!("audit log {}", audit_path.display()))?,
+        addresses: RwLock::default(),
+        shutdown: shutdown.clone(),
+        ready: CancellationToken::new(),
+    });
+    for (group, resource) in ADMISSION_READS {
+        let info = registry::find_group_resource(group, resource).expect("a built-in resource");
+        server.stores.of(info).cacher().wait_for(At::Any).await.map_err(anyhow::Error::from)?;
+    }
+    let mut names: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
+    names.push(service_ip.to_string());
+    names.extend(flags.bind_address.iter().chain(&flags.advertise_address).map(ToString::to_string));
+    names.sort();
+    names.dedup();
+    Ok(Assembled { server, names, service_ip, client_ca_pem })
+}
+
+fn authenticator(
+    flags: &ClusterFlags,
+    pki: &Pki,
+    client_ca_pem: &str,
+    caches: Arc<Caches>,
+) -> anyhow::Result<Authenticator> {
+    let signing_key = match &flags.service_account_signing_key_file {
+        Some(path) => read_text(path)?,
+        None => pki.service_account_key_pem().to_owned(),
+    };
+    let tokens = match &flags.token_auth_file {
+        Some(path) => TokenFile::parse(&read_text(path)?).map_err(anyhow::Error::msg)?,
+        None => TokenFile::default(),
+    };
+    Ok(Authenticator {
+        certificates: Some(x509::Verifier::new(client_ca_pem).map_err(anyhow::Error::msg)?),
+        service_accounts: Arc::new(Signer::new(&signing_key).map_err(anyhow::Error::msg)?),
+        tokens,
+        anonymous: flags.anonymous_auth,
+        caches,
+    })
+}
+
+fn kubelet_client(flags: &ClusterFlags, pki: &Pki) -> anyhow::Result<KubeletClient> {
+    let name = "kube-apiserver-kubelet-client";
+    let identity = match (&flags.kubelet_client_certificate, &flags.kubelet_client_key) {
+        (Some(certificate), Some(key)) => (read_text(certificate)?, read_text(key)?),
+        _ => {
+            let made = pki.client("apiserver-kubelet-client", &Identity::of_component(name))?;
+            (made.certificate_pem, made.key_pem)
+        }
+    };
+    let ca = flags.kubelet_certificate_authority.as_deref().map(read_text).transpose()?;
+    let identity = (identity.0.into_bytes(), identity.1.into_bytes());
+    Ok(KubeletClient::new(Some(identity), ca.map(String::into_bytes)))
+}
+
+/// The first address of a range, which the Service `kubernetes` has.
+fn first_address(cidr: &str) -> anyhow::Result<IpAddr> {
+    let network = cidr.split('/').next().unwrap_or("");
+    let network: Ipv4Addr = network.parse().with_context(|| format!("service cluster IP range {cidr}"))?;
+    Ok(Ipv4Addr::from(u32::from(network) + 1).into())
+}
+
+/// The verifier of client certificates for the handshake.
+///
+/// # Errors
+/// The CA can't be read.
+pub fn client_verifier(ca_pem: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    Ok(x509::Verifier::new(ca_pem).map_err(anyhow::Error::msg)?.for_handshake())
+}
+
+/// Serves on every bind address; the answer is the first address.
+///
+/// # Errors
+/// An address can't be bound.
+pub async fn listen_all(
+    flags: &ClusterFlags,
+    state_dir: &StateDir,
+    pki: &Pki,
+    server: &Arc<ApiServer>,
+    names: &[String],
+) -> anyhow::Result<(SocketAddr, Vec<JoinHandle<()>>)> {
+    let (certificate, key) = match (&flags.tls_cert_file, &flags.tls_private_key_file) {
+        (Some(certificate), Some(key)) => (read_text(certificate)?, read_text(key)?),
+        _ => {
+            let made = pki.serving("apiserver", "kube-apiserver", names)?;
+            (made.certificate_pem, made.key_pem)
+        }
+    };
+    let client_ca = flags.client_ca_file.as_deref().map(read_text).transpose()?;
+    let verifier = client_verifier(client_ca.as_deref().unwrap_or_else(|| pki.ca_pem()))?;
+    let tls = server::tls::server_config(certificate.as_bytes(), key.as_bytes(), verifier)?;
+    let mut port = remembered_port(flags, state_dir);
+    let mut first = None;
+    let mut tasks = Vec::new();
+    for ip in &flags.bind_address {
+        let address = SocketAddr::new(*ip, port);
+        let listening = server::listen(server.clone(), address, tls.clone()).await;
+        let (bound, task) = listening.with_context(|| format!("listening on {address}"))?;
+        port = bound.port();
+        first.get_or_insert(bound);
+        tasks.push(task);
+    }
+    let first = first.context("--bind-address names no address")?;
+    std::fs::write(port_file(state_dir), first.port().to_string()).context("remembering the port")?;
+    Ok((first, tasks))
+}
+
+fn port_file(state_dir: &StateDir) -> std::path::PathBuf {
+    state_dir.root().join("apiserver.port")
+}
+
+/// Port 0 means a free one; the cluster keeps the one that it had.
+fn remembered_port(flags: &ClusterFlags, state_dir: &StateDir) -> u16 {
+    let remembered = || std::fs::read_to_string(port_file(state_dir)).ok()?.trim().parse().ok();
+    match flags.secure_port {
+        0 => remembered().unwrap_or(0),
+        port => port,
+    }
+}
+
+/// Takes what stored Services have.
+///
+/// # Errors
+/// The store can't be read.
+pub async fn rebuild_allocators(server: &ApiServer) -> anyhow::Result<()> {
+    let info = registry::find("", "v1", "services").expect("services are registered");
+    let cache = server.stores.of(info).cacher().clone();
+    cache.wait_for(At::Consistent).await?;
+    let services = cache.snapshot(&info.key_prefix(None)).await?;
+    server.allocators.lock().rebuild(services.iter().map(|cached| &cached.object));
+    Ok(())
+}

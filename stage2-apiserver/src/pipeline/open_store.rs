@@ -1,0 +1,137 @@
+//! Opening the store: etcd where it is built in and installed, else the embedded one, and saying which.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use stage1_kubectl::state_dir::StateDir;
+
+use crate::options::{ClusterFlags, StoreKind};
+use crate::pki::Pki;
+use crate::storage::Storage;
+use crate::storage::embedded::EmbeddedStorage;
+use crate::storage::memory::MemoryStorage;
+
+/// A store that is ready.
+pub struct Opened {
+    /// The store.
+    pub storage: Arc<dyn Storage>,
+    /// What it is, for the first line of the log.
+    pub description: String,
+    /// Stops what was started for it.
+    pub stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// Opens the store that the flags ask for.
+///
+/// # Errors
+/// It can't be opened, or isn't built in.
+pub async fn open(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
+    match flags.store {
+        Some(StoreKind::Memory) => {
+            let storage = Arc::new(MemoryStorage::default());
+            Ok(Opened { storage, description: "memory (gone with the process)".into(), stop: None })
+        }
+        Some(StoreKind::Embedded) => embedded(state_dir, ""),
+        Some(StoreKind::Etcd) => etcd(flags, state_dir, pki)
+            .await?
+            .context("etcd is not installed, and --etcd-servers is not given"),
+        None if !flags.etcd_servers.is_empty() => etcd(flags, state_dir, pki).await?.context("etcd"),
+        None => match state_dir.store().join(FILE).exists() {
+            // The cluster began with the embedded store; it stays there.
+            true => embedded(state_dir, ""),
+            false => match etcd(flags, state_dir, pki).await {
+                Ok(Some(opened)) => Ok(opened),
+                Ok(None) => embedded(state_dir, why_not_etcd()),
+                Err(error) => Err(error),
+            },
+        },
+    }
+}
+
+/// The embedded store's file.
+const FILE: &str = "store.redb";
+
+fn embedded(state_dir: &StateDir, why: &str) -> anyhow::Result<Opened> {
+    let directory = state_dir.store();
+    stage1_kubectl::state_dir::make_private(&directory)
+        .with_context(|| format!("directory {}", directory.display()))?;
+    let path = directory.join(FILE);
+    let storage = EmbeddedStorage::open(&path).with_context(|| format!("store {}", path.display()))?;
+    Ok(Opened {
+        storage: Arc::new(storage),
+        description: format!("embedded, {}{why}", path.display()),
+        stop: None,
+    })
+}
+
+fn why_not_etcd() -> &'static str {
+    match cfg!(feature = "etcd") {
+        true => " (etcd is not installed: apt-get install etcd-server)",
+        false => " (etcd is not built in: --features etcd)",
+    }
+}
+
+#[cfg(not(feature = "etcd"))]
+async fn etcd(flags: &ClusterFlags, _: &StateDir, _: &Pki) -> anyhow::Result<Option<Opened>> {
+    anyhow::ensure!(
+        flags.etcd_servers.is_empty() && flags.store.is_none(),
+        "etcd is not built in: build with --features etcd"
+    );
+    Ok(None)
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Option<Opened>> {
+    use crate::storage::etcd::{EtcdConfig, EtcdStorage};
+    use crate::storage::etcd_process::{EtcdOptions, EtcdProcess};
+
+    if !flags.etcd_servers.is_empty() {
+        let read = |path: &Option<std::path::PathBuf>| path.as_deref().map(read_text).transpose();
+        let config = EtcdConfig {
+            endpoints: flags.etcd_servers.clone(),
+            ca_pem: read(&flags.etcd_cafile)?,
+            client_pem: read(&flags.etcd_certfile)?.zip(read(&flags.etcd_keyfile)?),
+        };
+        let storage = EtcdStorage::connect(config).await.context("connecting to etcd")?;
+        let description = format!("etcd at {}", flags.etcd_servers.join(","));
+        return Ok(Some(Opened { storage: Arc::new(storage), description, stop: None }));
+    }
+    let Some(program) = find_program("etcd") else { return Ok(None) };
+    let files = pki.etcd_files().context("etcd's certificates")?;
+    let options = EtcdOptions {
+        program: program.clone(),
+        data_dir: state_dir.etcd(),
+        log_file: state_dir.logs().join("etcd.log"),
+        ca_file: files.ca,
+        cert_file: files.server_certificate,
+        key_file: files.server_key,
+        client_pem: files.client_pem,
+    };
+    stage1_kubectl::state_dir::make_private(&state_dir.logs()).context("directory of logs")?;
+    let process = EtcdProcess::start(&options).await.context("starting etcd")?;
+    let storage = EtcdStorage::connect(process.config.clone()).await.context("connecting to our etcd")?;
+    let description = format!("etcd, {} started as process {}", program.display(), process.pid());
+    let stop = Box::pin(process.stop());
+    Ok(Some(Opened { storage: Arc::new(storage), description, stop: Some(stop) }))
+}
+
+/// A program of the PATH.
+#[cfg(feature = "etcd")]
+fn find_program(name: &str) -> Option<std::path::PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "shell: looks for a program")]
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// A file's text, or an error that names it.
+///
+/// # Errors
+/// The file can't be read.
+pub fn read_text(path: &Path) -> anyhow::Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "shell: reads a file that a flag names")]
+    let text = std::fs::read_to_string(path);
+    text.with_context(|| format!("reading {}", path.display()))
+}
