@@ -162,7 +162,10 @@ impl ContainerdProcess {
             return Ok(());
         }
         write(&beside, &text)?;
-        std::fs::rename(&beside, &path).map_err(|source| ContainerdError::File { path, source })
+        let failed = |source| ContainerdError::File { path: path.clone(), source };
+        std::fs::rename(&beside, &path).map_err(failed)?;
+        // containerd 1.6 reloads on a write only: a file that appears by itself is ignored.
+        std::fs::write(&path, &text).map_err(failed)
     }
 
     /// Imports the archives of a folder that this node doesn't have yet.
