@@ -51,3 +51,13 @@ pub mod taint_eviction;
 pub mod pod_gc;
 /// A
 pub mod ttl_after_finished;
+/// A
+pub mod discovery;
+/// A
+pub mod garbage_collector;
+/// A
+pub mod namespace;
+/// A
+pub mod options;
+/// A
+pub mod manager;

@@ -1,2 +1,2 @@
-//! Entry point.
+//! kube-controller-manager: flags, configuration, logging, wiring, run.
 fn main() {}
