@@ -339,3 +339,6 @@ fn recreate(world: &World, rollout: &mut Rollout<'_>) {
     }
     status::sync_rollout(rollout);
 }
+
+#[cfg(test)]
+mod tests;

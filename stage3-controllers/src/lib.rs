@@ -61,3 +61,5 @@ pub mod namespace;
 pub mod options;
 /// A
 pub mod manager;
+#[cfg(test)]
+mod simulator;

@@ -285,3 +285,6 @@ fn compute_conditions(
     }
     (!conditions.is_empty()).then_some(conditions)
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,8 @@ fn shrink_old(rollout: &mut Rollout<'_>) -> bool {
     let mut cleaned = 0;
     for index in &order {
         let (replicas, available) = (replicas_of(&rollout.old[*index]), available_of(&rollout.old[*index]));
-        if cleaned >= max_scaled_down || replicas == available {
+        // More available than wanted: it is shrinking already, and its status lags behind.
+        if cleaned >= max_scaled_down || replicas <= available {
             continue;
         }
         let count = (max_scaled_down - cleaned).min(replicas - available);
