@@ -72,10 +72,19 @@ pub fn ensure_namespace(object: &mut Object, request_namespace: Option<&str>) ->
 ///
 /// # Errors
 /// 422 with everything that is wrong.
-pub fn before_create(
+pub fn before_create(strategy: &dyn Strategy, object: &mut Object, context: &Context) -> Result<Vec<String>, Status> {
+    before_create_with(strategy, object, context, &mut |_| Ok(()))
+}
+
+/// The same with a step of the caller after validation: a Service gets its address only once it is known to be valid.
+///
+/// # Errors
+/// 422 with everything that is wrong, or what the step says.
+pub fn before_create_with(
     strategy: &dyn Strategy,
     object: &mut Object,
     context: &Context,
+    allocate: &mut dyn FnMut(&mut Object) -> Result<(), Status>,
 ) -> Result<Vec<String>, Status> {
     strategy.prepare_for_create(object, context);
     let mut errors = strategy.validate(object);
@@ -86,6 +95,7 @@ pub fn before_create(
         return Err(Status::invalid_kind(&object.gvk(), object.name(), &errors));
     }
     let warnings = strategy.warnings(object, None);
+    allocate(object)?;
     // What reading the stored form would add.
     strategy.default(object);
     Ok(warnings)
