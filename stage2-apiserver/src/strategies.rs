@@ -121,6 +121,8 @@ pub struct Rules {
     pub generation: Generation,
     /// Clients can't write the status except through `/status`.
     pub status: bool,
+    /// A new object starts with an empty status (not Nodes: the kubelet registers its node with one).
+    pub resets_status_on_create: bool,
     /// PUT creates.
     pub create_on_update: bool,
     /// Dependents stay by default.
@@ -153,6 +155,7 @@ impl Rules {
             name_rule: names::subdomain_name,
             generation: Generation::Absent,
             status: true,
+            resets_status_on_create: true,
             create_on_update: false,
             orphans: false,
             create: |_, _| {},
@@ -200,7 +203,7 @@ impl Strategy for Rules {
     }
 
     fn prepare_for_create(&self, object: &mut Object, context: &Context) {
-        if self.status {
+        if self.status && self.resets_status_on_create {
             reset_status(object);
         }
         match self.generation {

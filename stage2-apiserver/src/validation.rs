@@ -16,10 +16,25 @@
 //! # In Kubernetes
 //! `pkg/apis/*/validation/validation.go`. Left out: ratcheting for alpha fields, declarative validation.
 
+pub mod apps;
+pub mod batch;
+pub mod cron;
+pub mod discovery;
 pub mod fields;
 pub mod go_syntax;
 pub mod metadata;
 pub mod names;
+pub mod net;
+pub mod node;
+pub mod pod;
+pub mod policy;
+pub mod quota;
+pub mod rbac;
+pub mod secret;
+pub mod selector;
+pub mod service;
+pub mod storage;
+pub mod values;
 
 pub use stage1_kubectl::status::FieldError;
 

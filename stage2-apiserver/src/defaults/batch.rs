@@ -9,7 +9,9 @@
 use serde_json::Value;
 
 use super::{pod, workloads};
-use crate::validation::fields::{at, child, child_mut, default_to, has, items_mut, present_mut, set, size};
+use crate::validation::fields::{
+    at, child, child_mut, default_to, has, items_mut, present_mut, set, size, text,
+};
 
 /// Job.
 pub fn job(value: &mut Value) {
@@ -33,7 +35,9 @@ pub fn job(value: &mut Value) {
     default_to(spec, "podReplacementPolicy", replacement);
     if let Some(policy) = present_mut(spec, "podFailurePolicy") {
         for rule in items_mut(policy, "rules") {
-            items_mut(rule, "onPodConditions").for_each(|pattern| default_to(pattern, "status", "True"));
+            items_mut(rule, "onPodConditions")
+                .filter(|p| text(p, "status").is_empty())
+                .for_each(|p| set(p, "status", "True"));
         }
     }
 }
@@ -49,7 +53,9 @@ pub fn cron_job(value: &mut Value) {
     pod::pod_spec(child_mut(child_mut(job_spec, "template"), "spec"));
     if let Some(policy) = present_mut(job_spec, "podFailurePolicy") {
         for rule in items_mut(policy, "rules") {
-            items_mut(rule, "onPodConditions").for_each(|pattern| default_to(pattern, "status", "True"));
+            items_mut(rule, "onPodConditions")
+                .filter(|p| text(p, "status").is_empty())
+                .for_each(|p| set(p, "status", "True"));
         }
     }
 }

@@ -31,6 +31,12 @@ pub fn pod(pod: &mut Value) {
     }
     default_to(spec, "enableServiceLinks", true);
     pod_spec(spec);
+    // In a template this would change the workload that the author wrote; the pod made from it gets it.
+    if flag(spec, "hostNetwork") {
+        for name in ["initContainers", "containers"] {
+            items_mut(spec, name).for_each(host_network_ports);
+        }
+    }
 }
 
 /// `requests` follow `limits` for what is limited and not requested.
@@ -55,13 +61,9 @@ pub fn pod_spec(spec: &mut Value) {
     default_to(spec, "schedulerName", DEFAULT_SCHEDULER_NAME);
     service_account(spec);
     items_mut(spec, "volumes").for_each(volumes::volume);
-    let host_network = flag(spec, "hostNetwork");
     for name in ["initContainers", "containers", "ephemeralContainers"] {
         for item in items_mut(spec, name) {
             container(item);
-            if host_network && name != "ephemeralContainers" {
-                host_network_ports(item);
-            }
         }
     }
     if let Some(overhead) = present_mut(spec, "overhead") {

@@ -4,11 +4,13 @@
 //! `pkg/apis/{core,rbac,scheduling,autoscaling}/*/defaults.go`. A LimitRange for containers fills its gaps from the stronger values: the
 //! default limit is the maximum, the default request is the default limit or else the minimum.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::pod::resource_list;
 use crate::validation::fields::{
-    child, child_mut, default_to, has, items_mut, list, present_mut, set, size, text,
+    child, child_mut, default_to, has, items_mut, list, present_mut, remove, set, size, text,
 };
 
 /// The label by which selectors can name a namespace.
@@ -23,8 +25,19 @@ pub fn namespace(value: &mut Value) {
     default_to(child_mut(value, "status"), "phase", "Active");
 }
 
-/// Node: allocatable is capacity until the kubelet says otherwise.
+/// Node: `podCIDR` is the first of `podCIDRs`; allocatable is capacity until the kubelet says otherwise.
 pub fn node(value: &mut Value) {
+    let spec = child_mut(value, "spec");
+    match (text(spec, "podCIDR").to_owned(), list(spec, "podCIDRs").is_empty()) {
+        (cidr, true) if !cidr.is_empty() => set(spec, "podCIDRs", vec![cidr]),
+        (cidr, false) if cidr.is_empty() => {
+            let first = spec["podCIDRs"][0].clone();
+            set(spec, "podCIDR", first);
+        }
+        // An old client knows only the one.
+        (cidr, false) if spec["podCIDRs"][0] != cidr.as_str() => set(spec, "podCIDRs", vec![cidr]),
+        _ => {}
+    }
     let Some(status) = present_mut(value, "status") else { return };
     for name in ["capacity", "allocatable"] {
         if let Some(list) = present_mut(status, name) {
@@ -37,9 +50,15 @@ pub fn node(value: &mut Value) {
     }
 }
 
-/// Secret.
+/// Secret: `stringData` is a way to write `data` without base64, and wins.
 pub fn secret(value: &mut Value) {
     default_to(value, "type", "Opaque");
+    if let Some(Value::Object(texts)) = remove(value, "stringData") {
+        for (key, text) in texts {
+            let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
+            set(child_mut(value, "data"), &key, encoded);
+        }
+    }
 }
 
 /// LimitRange.
@@ -76,10 +95,13 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// RoleBinding and ClusterRoleBinding.
 pub fn role_binding(value: &mut Value) {
-    default_to(child_mut(value, "roleRef"), "apiGroup", RBAC_GROUP);
+    let reference = child_mut(value, "roleRef");
+    if text(reference, "apiGroup").is_empty() {
+        set(reference, "apiGroup", RBAC_GROUP);
+    }
     for subject in items_mut(value, "subjects") {
-        if matches!(text(subject, "kind"), "User" | "Group") {
-            default_to(subject, "apiGroup", RBAC_GROUP);
+        if matches!(text(subject, "kind"), "User" | "Group") && text(subject, "apiGroup").is_empty() {
+            set(subject, "apiGroup", RBAC_GROUP);
         }
     }
 }

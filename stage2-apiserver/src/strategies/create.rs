@@ -72,7 +72,11 @@ pub fn ensure_namespace(object: &mut Object, request_namespace: Option<&str>) ->
 ///
 /// # Errors
 /// 422 with everything that is wrong.
-pub fn before_create(strategy: &dyn Strategy, object: &mut Object, context: &Context) -> Result<Vec<String>, Status> {
+pub fn before_create(
+    strategy: &dyn Strategy,
+    object: &mut Object,
+    context: &Context,
+) -> Result<Vec<String>, Status> {
     before_create_with(strategy, object, context, &mut |_| Ok(()))
 }
 

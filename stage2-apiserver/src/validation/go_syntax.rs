@@ -155,3 +155,32 @@ pub fn rolling_update_stateful_set(value: &Value) -> String {
         "apps.RollingUpdateStatefulSetStrategy{{Partition:{partition}, MaxUnavailable:(*intstr.IntOrString)(nil)}}"
     )
 }
+
+/// `core.Toleration{…}`.
+pub fn toleration(value: &Value) -> String {
+    let part = |name: &str| quote(text(value, name));
+    let seconds = if super::fields::has(value, "tolerationSeconds") {
+        "(*int64)(0xc000000000)"
+    } else {
+        "(*int64)(nil)"
+    };
+    format!(
+        "core.Toleration{{Key:{}, Operator:{}, Value:{}, Effect:{}, TolerationSeconds:{seconds}}}",
+        part("key"),
+        part("operator"),
+        part("value"),
+        part("effect"),
+    )
+}
+
+/// A struct of pointers, as `%#v` prints it: which of them are set is all that one sees.
+pub fn pointers(type_name: &str, fields: &[(&str, &str, &str)], value: &Value) -> String {
+    let shown: Vec<String> = fields
+        .iter()
+        .map(|(go_name, json_name, go_type)| {
+            let pointer = if super::fields::has(value, json_name) { "0xc000000000" } else { "nil" };
+            format!("{go_name}:(*{go_type})({pointer})")
+        })
+        .collect();
+    format!("{type_name}{{{}}}", shown.join(", "))
+}

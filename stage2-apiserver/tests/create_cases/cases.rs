@@ -32,7 +32,8 @@ pub fn folder(group: &str) -> Option<PathBuf> {
 
 /// All records of a folder, by name.
 pub fn load(folder: &Path) -> Vec<Case> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
     paths.sort();
     let json = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
     json.filter_map(|path| {
@@ -41,8 +42,13 @@ pub fn load(folder: &Path) -> Vec<Case> {
         let record: Value = serde_json::from_str(&text).ok()?;
         let record = expand(record);
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let kind = record["request"]["path"].as_str().and_then(|path| path.split('?').next()).unwrap_or_default();
-        let kind = kind.split('/').nth(if kind.contains("/namespaces/") { kind.split('/').position(|p| p == "namespaces").unwrap() + 2 } else { kind.split('/').count() - 1 });
+        let kind =
+            record["request"]["path"].as_str().and_then(|path| path.split('?').next()).unwrap_or_default();
+        let kind = kind.split('/').nth(if kind.contains("/namespaces/") {
+            kind.split('/').position(|p| p == "namespaces").unwrap() + 2
+        } else {
+            kind.split('/').count() - 1
+        });
         Some(Case { name, kind: kind.unwrap_or_default().to_owned(), record })
     })
     .collect()
@@ -52,12 +58,16 @@ pub fn load(folder: &Path) -> Vec<Case> {
 fn expand(value: Value) -> Value {
     static FILLER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<(.) repeated (\d+)>").expect("fixed"));
     let expand_text = |text: &str| {
-        FILLER.replace_all(text, |found: &regex::Captures| found[1].repeat(found[2].parse().expect("digits"))).into_owned()
+        FILLER
+            .replace_all(text, |found: &regex::Captures| found[1].repeat(found[2].parse().expect("digits")))
+            .into_owned()
     };
     match value {
         Value::String(text) => Value::String(expand_text(&text)),
         Value::Array(items) => items.into_iter().map(expand).collect(),
-        Value::Object(map) => map.into_iter().map(|(k, v)| (expand_text(&k), expand(v))).collect::<Map<_, _>>().into(),
+        Value::Object(map) => {
+            map.into_iter().map(|(k, v)| (expand_text(&k), expand(v))).collect::<Map<_, _>>().into()
+        }
         other => other,
     }
 }
@@ -66,7 +76,13 @@ fn expand(value: Value) -> Value {
 pub fn compare(case: &Case, answer: &Answer) -> Result<(), String> {
     let response = &case.record["response"];
     if response["code"] != json!(answer.code) {
-        return Err(format!("code {} instead of {}\n  ours:   {}\n  theirs: {}", answer.code, response["code"], brief(&answer.body), brief(&response["body"])));
+        return Err(format!(
+            "code {} instead of {}\n  ours:   {}\n  theirs: {}",
+            answer.code,
+            response["code"],
+            brief(&answer.body),
+            brief(&response["body"])
+        ));
     }
     if answer.code >= 400 {
         return compare_refusal(response, answer);
@@ -92,7 +108,13 @@ pub fn compare(case: &Case, answer: &Answer) -> Result<(), String> {
 }
 
 fn compare_warnings(response: &Value, answer: &Answer) -> Result<(), String> {
-    let recorded: Vec<String> = response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).map(unquote).collect();
+    let recorded: Vec<String> = response["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(unquote)
+        .collect();
     if recorded == answer.warnings {
         return Ok(());
     }
@@ -111,10 +133,17 @@ fn compare_refusal(response: &Value, answer: &Answer) -> Result<(), String> {
     if matches(ours, theirs) {
         let causes = |body: &Value| body["details"]["causes"].as_array().cloned().unwrap_or_default();
         let (mine, recorded) = (causes(&answer.body), causes(&response["body"]));
-        let same = mine.len() == recorded.len() && mine.iter().zip(&recorded).all(|(a, b)| {
-            ["reason", "field", "message"].iter().all(|name| matches(a[name].as_str().unwrap_or(""), b[name].as_str().unwrap_or("")))
-        });
-        return if same { Ok(()) } else { Err(format!("causes\n  ours:   {mine:?}\n  theirs: {recorded:?}")) };
+        let same = mine.len() == recorded.len()
+            && mine.iter().zip(&recorded).all(|(a, b)| {
+                ["reason", "field", "message"]
+                    .iter()
+                    .all(|name| matches(a[name].as_str().unwrap_or(""), b[name].as_str().unwrap_or("")))
+            });
+        return if same {
+            Ok(())
+        } else {
+            Err(format!("causes\n  ours:   {mine:?}\n  theirs: {recorded:?}"))
+        };
     }
     Err(format!("message\n  ours:   {ours}\n  theirs: {theirs}"))
 }
@@ -124,7 +153,9 @@ pub fn matches(ours: &str, theirs: &str) -> bool {
     if ours == theirs {
         return true;
     }
-    if let (Some((a, ours)), Some((b, theirs))) = (ours.split_once("strict decoding error: "), theirs.split_once("strict decoding error: ")) {
+    if let (Some((a, ours)), Some((b, theirs))) =
+        (ours.split_once("strict decoding error: "), theirs.split_once("strict decoding error: "))
+    {
         let set = |text: &str| {
             let mut parts: Vec<String> = text.split(", ").map(str::to_owned).collect();
             parts.sort();
@@ -135,8 +166,9 @@ pub fn matches(ours: &str, theirs: &str) -> bool {
     if !theirs.contains('<') {
         return false;
     }
-    static PLACEHOLDER: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"<(uid|rv|time|ptr|rand5|clusterIP|nodePort|ca|pem)(\\?-\d+)?>").expect("fixed"));
+    static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"<(uid|rv|time|ptr|rand5|clusterIP|nodePort|ca|pem)(\\?-\d+)?>").expect("fixed")
+    });
     let pattern = PLACEHOLDER.replace_all(&regex::escape(theirs), ".*?").into_owned();
     Regex::new(&format!("(?s)^{pattern}$")).is_ok_and(|pattern| pattern.is_match(ours))
 }

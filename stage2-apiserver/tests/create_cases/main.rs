@@ -19,7 +19,8 @@ fn recorded_creates_are_answered_as_recorded() {
         return;
     };
     let only = std::env::var("CASE").ok();
-    let (mut passed, mut failed): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) = Default::default();
+    let (mut passed, mut failed): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
+        Default::default();
     for case in cases::load(&folder) {
         if only.as_ref().is_some_and(|part| !case.name.contains(part.as_str())) {
             continue;
@@ -28,7 +29,7 @@ fn recorded_creates_are_answered_as_recorded() {
         match cases::compare(&case, &answer) {
             Ok(()) => *passed.entry(case.kind.clone()).or_default() += 1,
             Err(difference) => {
-                if only.is_some() {
+                if only.is_some() || std::env::var_os("DIFF").is_some() {
                     println!("{}: {difference}", case.name);
                 }
                 failed.entry(case.kind.clone()).or_default().push(case.name.clone());
@@ -38,7 +39,12 @@ fn recorded_creates_are_answered_as_recorded() {
     let total: usize = passed.values().sum();
     let wrong: usize = failed.values().map(Vec::len).sum();
     for (kind, names) in &failed {
-        println!("{kind}: {} passed, {} failed: {}", passed.get(kind).unwrap_or(&0), names.len(), names.join(" "));
+        println!(
+            "{kind}: {} passed, {} failed: {}",
+            passed.get(kind).unwrap_or(&0),
+            names.len(),
+            names.join(" ")
+        );
     }
     println!("server/create: {total} passed, {wrong} failed");
     assert!(only.is_some() || total >= FLOOR, "{total} passes, at least {FLOOR} are known to pass");

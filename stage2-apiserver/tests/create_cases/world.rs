@@ -29,7 +29,8 @@ impl ObjectReader for Stored {
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>> {
-        let of = |(g, r, ns, _): &Key| g == group && r == resource && (namespace.is_empty() || ns == namespace);
+        let of =
+            |(g, r, ns, _): &Key| g == group && r == resource && (namespace.is_empty() || ns == namespace);
         self.0.iter().filter(|(key, _)| of(key)).map(|(_, object)| object.clone()).collect()
     }
 }
@@ -64,7 +65,9 @@ impl Request {
             namespace = Some(rest[1].to_owned());
             rest.drain(..2);
         }
-        let option = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap_or_default().to_owned();
+        let option = |name: &str| {
+            query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap_or_default().to_owned()
+        };
         Some(Request {
             method: request["method"].as_str()?.to_owned(),
             gvr: GroupVersionResource::new(group, version, rest.first()?),
@@ -84,21 +87,41 @@ impl World {
         let services = RefCell::new(ServiceAllocators { ips, ports: PortAllocator::default() });
         let mut world = World { stored: Stored::default(), services };
         let requests = case.record["setup"].as_array().into_iter().flatten().chain([&case.record["request"]]);
-        let mut namespaces: Vec<String> = requests.filter_map(Request::parse).filter_map(|request| request.namespace).collect();
+        let mut namespaces: Vec<String> =
+            requests.filter_map(Request::parse).filter_map(|request| request.namespace).collect();
         namespaces.extend(["default", "case", "kube-system"].map(str::to_owned));
         for namespace in namespaces.iter().filter(|name| !name.contains('{')) {
-            world.put("", "namespaces", json!({"metadata": {"name": namespace}, "status": {"phase": "Active"}}));
-            world.put("", "serviceaccounts", json!({"metadata": {"name": "default", "namespace": namespace}}));
+            world.put(
+                "",
+                "namespaces",
+                json!({"metadata": {"name": namespace}, "status": {"phase": "Active"}}),
+            );
+            world.put(
+                "",
+                "serviceaccounts",
+                json!({"metadata": {"name": "default", "namespace": namespace}}),
+            );
         }
-        for (name, value) in [("system-node-critical", 2_000_001_000_i64), ("system-cluster-critical", 2_000_000_000)] {
-            world.put("scheduling.k8s.io", "priorityclasses", json!({"metadata": {"name": name}, "value": value}));
+        for (name, value) in
+            [("system-node-critical", 2_000_001_000_i64), ("system-cluster-critical", 2_000_000_000)]
+        {
+            world.put(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                json!({"metadata": {"name": name}, "value": value}),
+            );
         }
         world
     }
 
     fn put(&mut self, group: &str, resource: &str, value: Value) {
         let object = Object::from_value(value).expect("a map");
-        let key = (group.to_owned(), resource.to_owned(), object.namespace().unwrap_or_default().to_owned(), object.name().to_owned());
+        let key = (
+            group.to_owned(),
+            resource.to_owned(),
+            object.namespace().unwrap_or_default().to_owned(),
+            object.name().to_owned(),
+        );
         self.stored.0.insert(key, Arc::new(object));
     }
 
@@ -121,18 +144,31 @@ impl World {
         let mut warnings = Vec::new();
         match self.handle(request, &mut warnings) {
             Ok((code, object)) => Answer { code, body: object.into_value(), warnings },
-            Err(status) => Answer { code: status.code, body: serde_json::to_value(&*status).expect("plain data"), warnings },
+            Err(status) => Answer {
+                code: status.code,
+                body: serde_json::to_value(&*status).expect("plain data"),
+                warnings,
+            },
         }
     }
 
     fn handle(&self, request: &Value, warnings: &mut Vec<String>) -> Result<(u16, Object), Box<Status>> {
         let parsed = Request::parse(request).ok_or_else(Status::generic_not_found)?;
-        let info = registry::find(&parsed.gvr.group, &parsed.gvr.version, &parsed.gvr.resource).ok_or_else(Status::generic_not_found)?;
+        let info = registry::find(&parsed.gvr.group, &parsed.gvr.version, &parsed.gvr.resource)
+            .ok_or_else(Status::generic_not_found)?;
         let gvk = GroupVersionKind::new(info.group, info.version, info.kind);
-        let schema = schema::schema_for(&gvk).ok_or_else(|| Status::internal(format!("no schema for {gvk}")))?;
-        let old = parsed.name.as_ref().map(|name| self.stored.get(info.group, info.resource, parsed.namespace.as_deref().unwrap_or_default(), name));
+        let schema =
+            schema::schema_for(&gvk).ok_or_else(|| Status::internal(format!("no schema for {gvk}")))?;
+        let old = parsed.name.as_ref().map(|name| {
+            self.stored.get(info.group, info.resource, parsed.namespace.as_deref().unwrap_or_default(), name)
+        });
         let old = match old {
-            Some(None) => return Err(Box::new(Status::not_found(&info.group_resource(), parsed.name.as_deref().unwrap_or_default()))),
+            Some(None) => {
+                return Err(Box::new(Status::not_found(
+                    &info.group_resource(),
+                    parsed.name.as_deref().unwrap_or_default(),
+                )));
+            }
             Some(Some(old)) => Some(old),
             None => None,
         };
@@ -148,7 +184,12 @@ impl World {
         let user = Requester {
             name: "admin".into(),
             groups: vec!["system:masters".into(), "system:authenticated".into()],
-            extra: BTreeMap::from([("authentication.kubernetes.io/credential-id".to_owned(), vec!["X509SHA256=2eb26c5228d97d5063e31d5dbb89be712955f651a388c6accf116dae69eebda6".to_owned()])]),
+            extra: BTreeMap::from([(
+                "authentication.kubernetes.io/credential-id".to_owned(),
+                vec![
+                    "X509SHA256=2eb26c5228d97d5063e31d5dbb89be712955f651a388c6accf116dae69eebda6".to_owned(),
+                ],
+            )]),
             ..Requester::default()
         };
         let context = Context { user: user.clone(), now: "2024-01-02T03:04:05Z".parse().expect("a time") };
@@ -166,7 +207,12 @@ impl World {
         };
         let chain = Chain::recommended();
         if old.is_none() {
-            create::fill_object_meta_system_fields(&mut object, "11111111-2222-3333-4444-555555555555", context.now, 98765);
+            create::fill_object_meta_system_fields(
+                &mut object,
+                "11111111-2222-3333-4444-555555555555",
+                context.now,
+                98765,
+            );
         }
         chain.admit(&attributes, &mut object, old.as_deref(), &self.stored)?;
         let mut allocate = |object: &mut Object| -> Result<(), Status> {
@@ -181,7 +227,11 @@ impl World {
                 if !object.uid().is_empty() && object.uid() != old.uid() {
                     let why = format!(
                         "StorageError: invalid object, Code: 4, Key: /{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                        info.resource, attributes.namespace, object.name(), object.uid(), old.uid()
+                        info.resource,
+                        attributes.namespace,
+                        object.name(),
+                        object.uid(),
+                        old.uid()
                     );
                     return Err(Box::new(Status::conflict(&info.group_resource(), object.name(), &why)));
                 }
@@ -209,25 +259,42 @@ fn changed(old: Option<&Object>, change: &Value) -> Vec<u8> {
     object.into_value().to_string().into_bytes()
 }
 
-fn decode(body: &[u8], gvk: &GroupVersionKind, schema: &schema::Schema, strict: &str, warnings: &mut Vec<String>) -> Result<Object, Box<Status>> {
+fn decode(
+    body: &[u8],
+    gvk: &GroupVersionKind,
+    schema: &schema::Schema,
+    strict: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Object, Box<Status>> {
     let unrecognised = |why: String| {
         let json_like = body.first().is_some_and(|byte| *byte == b'{');
         let shown = schema::go_json::shown_bytes(body, json_like);
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({shown})", gvk.kind))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({shown})",
+            gvk.kind
+        ))
     };
     let meta = schema::go_json::interpret(body).map_err(unrecognised)?;
     let kind = if meta.kind.is_empty() { gvk.kind.clone() } else { meta.kind };
     let api_version = if meta.api_version.is_empty() { gvk.api_version() } else { meta.api_version };
     let given = GroupVersionKind::from_api_version(&api_version, &kind);
     let handled = |why: String| {
-        Status::bad_request(format!("{kind} in version {:?} cannot be handled as a {}: {why}", given.version, gvk.kind))
+        Status::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: {why}",
+            given.version, gvk.kind
+        ))
     };
     if kind != gvk.kind {
         let hub = if gvk.group.is_empty() { "core" } else { gvk.group.split('.').next().unwrap_or_default() };
         if schema::schema_for(&given).is_none() && !kind.ends_with("List") {
-            return Err(Box::new(handled(format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""))));
+            return Err(Box::new(handled(format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            ))));
         }
-        return Err(Box::new(handled(format!("converting ({}.{kind}) to ({hub}.{}): unknown conversion", given.version, gvk.kind))));
+        return Err(Box::new(handled(format!(
+            "converting ({}.{kind}) to ({hub}.{}): unknown conversion",
+            given.version, gvk.kind
+        ))));
     }
     let decoded = schema::decode_slice(body, schema).map_err(|error| handled(error.to_string()))?;
     if let Some(error) = decoded.error {
