@@ -8,24 +8,38 @@
 
 /// Sends requests; errors say what is wrong with the connection.
 pub mod client;
+/// One file a subcommand.
+pub mod commands;
+/// What every command needs: flags, client, discovery, output.
+pub mod context;
 /// One object on one page.
 pub mod describe;
+/// Which resources a server has.
+pub mod discovery;
+/// Errors and exit codes as kubectl has them.
+pub mod failure;
 /// What each stage did for an object.
 pub mod journey;
 /// Clusters, users and contexts: where the server is and who we are.
 pub mod kubeconfig;
 /// Where log lines go.
 pub mod logging;
+/// Files become objects.
+pub mod manifest;
 /// Any API object as JSON; unknown fields survive.
 pub mod object;
 /// Patches: JSON, merge, strategic, three-way.
 pub mod patch;
+/// Objects as text: tables, YAML, JSON, JSONPath.
+pub mod printers;
 /// Exact amounts with units: `500m`, `1.5Gi`.
 pub mod quantity;
 /// A verb and a resource become an HTTP request.
 pub mod request;
 /// Kinds, resources and URL paths.
 pub mod resource;
+/// From words to resources.
+pub mod rest_mapper;
 /// Label and field selectors.
 pub mod selector;
 /// SIGINT and SIGTERM as a future.
@@ -42,3 +56,5 @@ pub mod tls;
 pub mod upgrade;
 /// The stream of changes.
 pub mod watch;
+/// YAML as kubectl writes it.
+pub mod yaml;

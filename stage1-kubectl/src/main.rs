@@ -1,2 +1,52 @@
 //! kubectl: flags → context → command → exit code.
-fn main() {}
+
+use clap::Parser;
+use stage1_kubectl::commands::{self, Kubectl};
+use stage1_kubectl::context::{Context, eprint};
+use stage1_kubectl::failure::Failure;
+use stage1_kubectl::logging::{self, LogOptions};
+
+fn main() {
+    std::process::exit(start());
+}
+
+/// Parses, runs, reports; gives the exit code.
+fn start() -> i32 {
+    let arguments: Vec<String> = std::env::args().collect();
+    let parsed = match Kubectl::try_parse_from(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) if !error.use_stderr() => {
+            // `--help`; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return 0;
+        }
+        Err(error) => return report(&commands::usage_failure(&error, &arguments)),
+    };
+    let options = LogOptions { v: parsed.flags.v, ..LogOptions::default() };
+    if parsed.flags.v > 0
+        && let Err(error) = logging::init(&options)
+    {
+        return report(&Failure::message(error.to_string()));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&Failure::message(error.to_string())),
+    };
+    let context = Context::new(parsed.flags);
+    let result = runtime.block_on(commands::run(&context, parsed.command));
+    // A thread that still waits for a line on standard input must not keep the process.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => 0,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn report(failure: &Failure) -> i32 {
+    let (text, code) = failure.report();
+    if !text.is_empty() {
+        eprint(&format!("{text}\n"));
+    }
+    code
+}

@@ -1,0 +1,229 @@
+//! The commands: one file each.
+//!
+//! *Step 1 of a pod's journey: it begins here.* Before: a command line. After: requests, and text on the terminal.
+//!
+//! Each file has a `…Args` (what clap parses) and a `run(ctx, args)` (what happens). To add a command: a file, a variant of
+//! [`Command`], a line in [`run`]. What is shared stands in [`builder`] (which objects are meant) and [`crate::printers`].
+//!
+//! # Invariants
+//! 1. A command prints through [`Context::print`] and fails through [`Failure`]; it never exits by itself.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/cmd.go`. Left out: plugins, `alpha`, `kustomize`, `proxy`, `debug`.
+
+use clap::{Parser, Subcommand};
+
+use crate::context::{Context, GlobalFlags};
+use crate::failure::Failure;
+
+/// Which objects a command is about.
+pub mod builder;
+
+/// `kubectl annotate`.
+pub mod annotate;
+/// `kubectl api-resources` and `api-versions`.
+pub mod api_resources;
+/// `kubectl apply`.
+pub mod apply;
+/// `kubectl attach`.
+pub mod attach;
+/// `kubectl create`.
+pub mod create;
+/// `kubectl delete`.
+pub mod delete;
+/// `kubectl events`.
+pub mod events;
+/// `kubectl exec`.
+pub mod exec;
+/// `kubectl get`.
+pub mod get;
+/// `kubectl label`.
+pub mod label;
+/// `kubectl logs`.
+pub mod logs;
+/// `kubectl patch`.
+pub mod patch;
+/// `kubectl port-forward`.
+pub mod port_forward;
+/// `kubectl replace`.
+pub mod replace;
+/// `kubectl rollout`.
+pub mod rollout;
+/// `kubectl scale`.
+pub mod scale;
+/// `kubectl set`.
+pub mod set;
+/// `kubectl version`.
+pub mod version;
+/// `kubectl wait`.
+pub mod wait;
+
+/// kubectl controls the Kubernetes cluster manager.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl", disable_version_flag = true, infer_long_args = false)]
+pub struct Kubectl {
+    /// Global flags.
+    #[command(flatten)]
+    pub flags: GlobalFlags,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Update the annotations on a resource.
+    Annotate(label::LabelArgs),
+    /// Print the supported API resources on the server.
+    ApiResources(api_resources::ApiResourcesArgs),
+    /// Print the supported API versions on the server, in the form of "group/version".
+    ApiVersions,
+    /// Apply a configuration to a resource by file name or stdin.
+    Apply(apply::ApplyArgs),
+    /// Attach to a running container.
+    Attach(attach::AttachArgs),
+    /// Create a resource from a file or from stdin.
+    Create(create::CreateArgs),
+    /// Delete resources by file names, stdin, resources and names, or by resources and label selector.
+    Delete(delete::DeleteArgs),
+    /// List events.
+    Events(events::EventsArgs),
+    /// Execute a command in a container.
+    Exec(exec::ExecArgs),
+    /// Display one or many resources.
+    Get(Box<get::GetArgs>),
+    /// Update the labels on a resource.
+    Label(label::LabelArgs),
+    /// Print the logs for a container in a pod.
+    Logs(logs::LogsArgs),
+    /// Update fields of a resource.
+    Patch(patch::PatchArgs),
+    /// Forward one or more local ports to a pod.
+    PortForward(port_forward::PortForwardArgs),
+    /// Replace a resource by file name or stdin.
+    Replace(replace::ReplaceArgs),
+    /// Manage the rollout of a resource.
+    Rollout(rollout::RolloutArgs),
+    /// Set a new size for a deployment, replica set, or replication controller.
+    Scale(scale::ScaleArgs),
+    /// Set specific features on objects.
+    Set(set::SetArgs),
+    /// Print the client and server version information.
+    Version(version::VersionArgs),
+    /// Wait for a specific condition on one or many resources.
+    Wait(wait::WaitArgs),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// Whatever it fails with.
+pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Annotate(args) => annotate::run(ctx, args).await,
+        Command::ApiResources(args) => api_resources::run(ctx, args).await,
+        Command::ApiVersions => api_resources::run_versions(ctx).await,
+        Command::Apply(args) => apply::run(ctx, args).await,
+        Command::Attach(args) => attach::run(ctx, args).await,
+        Command::Create(args) => create::run(ctx, args).await,
+        Command::Delete(args) => delete::run(ctx, args).await,
+        Command::Events(args) => events::run(ctx, args).await,
+        Command::Exec(args) => exec::run(ctx, args).await,
+        Command::Get(args) => get::run(ctx, *args).await,
+        Command::Label(args) => label::run(ctx, args).await,
+        Command::Logs(args) => logs::run(ctx, args).await,
+        Command::Patch(args) => patch::run(ctx, args).await,
+        Command::PortForward(args) => port_forward::run(ctx, args).await,
+        Command::Replace(args) => replace::run(ctx, args).await,
+        Command::Rollout(args) => rollout::run(ctx, args).await,
+        Command::Scale(args) => scale::run(ctx, args).await,
+        Command::Set(args) => set::run(ctx, args).await,
+        Command::Version(args) => version::run(ctx, args).await,
+        Command::Wait(args) => wait::run(ctx, args).await,
+    }
+}
+
+/// What clap can't parse, in kubectl's words.
+pub fn usage_failure(error: &clap::Error, arguments: &[String]) -> Failure {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let command = arguments.iter().skip(1).find(|a| !a.starts_with('-')).cloned().unwrap_or_default();
+    let hint = format!("See 'kubectl {command} --help' for usage.");
+    let message = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            format!("unknown command {:?} for \"kubectl\"", context(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::UnknownArgument => match context(ContextKind::InvalidArg) {
+            flag if flag.starts_with("--") => {
+                let name = flag.split('=').next().unwrap_or(&flag).to_string();
+                format!("unknown flag: {name}\n{hint}")
+            }
+            flag if flag.starts_with('-') => {
+                let letter = flag.chars().nth(1).unwrap_or('-');
+                format!("unknown shorthand flag: '{letter}' in {flag}\n{hint}")
+            }
+            other => format!("unexpected argument {other:?}\n{hint}"),
+        },
+        ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
+            let flag = context(ContextKind::InvalidArg);
+            let flag = flag.split(' ').next().unwrap_or_default().to_string();
+            format!("flag needs an argument: {flag}\n{hint}")
+        }
+        _ => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            text.trim_end().to_string()
+        }
+    };
+    Failure::Message(message)
+}
+
+/// How `--dry-run` was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DryRun {
+    /// Do it.
+    #[default]
+    None,
+    /// Ask nobody.
+    Client,
+    /// Ask the server, which doesn't do it.
+    Server,
+}
+
+impl DryRun {
+    /// Reads the value of `--dry-run`.
+    ///
+    /// # Errors
+    /// A word that isn't one of the three.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        match text {
+            "none" | "false" => Ok(DryRun::None),
+            "client" | "true" => Ok(DryRun::Client),
+            "unchanged" => Ok(DryRun::Client),
+            "server" => Ok(DryRun::Server),
+            other => {
+                let why =
+                    format!("Invalid dry-run value ({other}). Must be \"none\", \"server\", or \"client\".");
+                Err(Failure::message(why))
+            }
+        }
+    }
+
+    /// What is printed behind `created`.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            DryRun::None => "",
+            DryRun::Client => " (dry run)",
+            DryRun::Server => " (server dry run)",
+        }
+    }
+
+    /// The value of the `dryRun` query.
+    pub fn query(self) -> Option<String> {
+        (self == DryRun::Server).then(|| "All".to_string())
+    }
+}

@@ -1,0 +1,140 @@
+//! `kubectl create -f`: sends new objects.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/create/create.go`. The generators (`create deployment`, …) are subcommands of their own.
+
+use clap::Args;
+use http::Method;
+use serde_json::Value;
+
+use super::DryRun;
+use super::apply::LAST_APPLIED;
+use super::builder::{self, FilenameFlags};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::manifest::Manifest;
+use crate::object::Object;
+use crate::printers::{self, Output};
+use crate::request::{self, query};
+
+/// Flags of `kubectl create`.
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// Nothing: the objects come from files.
+    pub arguments: Vec<String>,
+    /// Files.
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// Output format.
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Must be "none", "server", or "client".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
+    pub dry_run: String,
+    /// Name of the manager used to track field ownership.
+    #[arg(long, default_value = "kubectl-create")]
+    pub field_manager: String,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
+    /// Must be one of: strict (or true), warn, ignore (or false).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
+    pub validate: String,
+    /// Raw URI to POST to the server.
+    #[arg(long)]
+    pub raw: Option<String>,
+}
+
+/// The `fieldValidation` that `--validate` asks for.
+///
+/// # Errors
+/// A word that there isn't.
+pub fn field_validation(validate: &str) -> Result<&'static str, Failure> {
+    match validate {
+        "true" | "strict" => Ok("Strict"),
+        "warn" => Ok("Warn"),
+        "false" | "ignore" => Ok("Ignore"),
+        other => Err(Failure::message(format!(
+            "invalid - validate option {other:?}; must be one of: strict (or true), warn, ignore (or false)"
+        ))),
+    }
+}
+
+/// Runs `kubectl create`.
+///
+/// # Errors
+/// What the server refused, one failure an object.
+pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
+    if args.files.is_empty() {
+        return Err(Failure::message("must specify one of -f and -k"));
+    }
+    let dry_run = DryRun::parse(&args.dry_run)?;
+    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    if let Some(path) = &args.raw {
+        let manifest = args.files.read()?.into_iter().next();
+        let body = manifest.map(|m| m.object.into_value());
+        let response = ctx.client().await?.send(request::request(Method::POST, path, body.as_ref())).await?;
+        ctx.print(&String::from_utf8_lossy(response.body()));
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    for manifest in args.files.read()? {
+        let source = manifest.source.clone();
+        match create(ctx, &args, dry_run, manifest).await {
+            Ok(created) => print_result(ctx, output.as_ref(), &created, "created", dry_run)?,
+            Err(failure) => failures.push(failure.while_doing("creating", &source)),
+        }
+    }
+    Failure::collect(failures)
+}
+
+async fn create(
+    ctx: &Context,
+    args: &CreateArgs,
+    dry_run: DryRun,
+    manifest: Manifest,
+) -> Result<Object, Failure> {
+    let Manifest { mut object, source } = manifest;
+    if args.save_config {
+        let text = super::apply::last_applied(&object);
+        object.set_annotation(LAST_APPLIED, &text);
+    }
+    if dry_run == DryRun::Client {
+        // Without a server (`--validate=false`) the kind decides nothing but the namespace.
+        return Ok(object);
+    }
+    let resource = ctx.resource_of(&object, &source).await?;
+    let namespace = builder::place(ctx, resource, &mut object)?;
+    let query = query(&[
+        ("dryRun", dry_run.query()),
+        ("fieldManager", Some(args.field_manager.clone())),
+        ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
+    ]);
+    let path = resource.path(namespace.as_deref(), None, None) + &query;
+    Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
+}
+
+/// Prints what became of an object: `pod/web created`, or the object in the wanted form.
+///
+/// # Errors
+/// The form can't be made.
+pub fn print_result(
+    ctx: &Context,
+    output: Option<&Output>,
+    object: &Object,
+    done: &str,
+    dry_run: DryRun,
+) -> Result<(), Failure> {
+    match output {
+        None => ctx.print(&format!("{} {done}{}\n", printers::object_name(object), dry_run.suffix())),
+        Some(Output::Name) => ctx.print(&format!("{}\n", printers::object_name(object))),
+        Some(form) => {
+            let mut value: Value = object.as_value().clone();
+            if let Some(metadata) = value["metadata"].as_object_mut() {
+                metadata.remove("managedFields");
+            }
+            ctx.print(&form.render(&value)?);
+        }
+    }
+    Ok(())
+}

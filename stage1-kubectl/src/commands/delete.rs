@@ -1,0 +1,197 @@
+//! `kubectl delete`: asks the server to delete, and waits until it is done.
+//!
+//! Deleting is a request, not an act: the object stays until its grace period is over and its finalizers are gone. So by
+//! default the command watches each object until it has disappeared.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/delete/delete.go`, `pkg/cmd/wait`. Left out: `--interactive`, `--raw`.
+
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::DryRun;
+use super::builder::{self, FilenameFlags, Selection, Target};
+use crate::client::ClientError;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::request;
+
+/// Flags of `kubectl delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// TYPE [NAME …] or TYPE/NAME ….
+    pub arguments: Vec<String>,
+    /// Files.
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    /// Selector (field query) to filter on.
+    #[arg(long)]
+    pub field_selector: Option<String>,
+    /// Delete all resources, in the namespace of the specified resource types.
+    #[arg(long)]
+    pub all: bool,
+    /// If present, list the requested object(s) across all namespaces.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Must be "background", "orphan", or "foreground".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "background", default_missing_value = "background")]
+    pub cascade: String,
+    /// Period of time in seconds given to the resource to terminate gracefully.
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    pub grace_period: i64,
+    /// If true, immediately remove resources from API and bypass graceful deletion.
+    #[arg(long)]
+    pub force: bool,
+    /// If true, resources are signaled for immediate shutdown (same as --grace-period=1).
+    #[arg(long)]
+    pub now: bool,
+    /// Treat "resource not found" as a successful delete.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub ignore_not_found: bool,
+    /// If true, wait for resources to be gone before returning.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub wait: bool,
+    /// The length of time to wait before giving up on a delete, zero means determine a timeout from the size of the object.
+    #[arg(long, default_value = "0s")]
+    pub timeout: String,
+    /// Output mode. Use "-o name" for shorter output (resource/name).
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Must be "none", "server", or "client".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
+    pub dry_run: String,
+}
+
+/// Runs `kubectl delete`.
+///
+/// # Errors
+/// What couldn't be deleted.
+pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
+    let dry_run = DryRun::parse(&args.dry_run)?;
+    let options = delete_options(&args, dry_run)?;
+    let selection = Selection {
+        label_selector: args.selector.as_deref(),
+        field_selector: args.field_selector.as_deref(),
+        all: args.all,
+        all_namespaces: args.all_namespaces,
+    };
+    let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
+    if args.force && args.grace_period == 0 || args.force {
+        ctx.warn("Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may continue to run on the cluster indefinitely.\n");
+    }
+    if targets.is_empty() {
+        if args.output.is_empty() && !args.ignore_not_found {
+            ctx.print("No resources found\n");
+        }
+        return Ok(());
+    }
+    let (mut failures, mut waiting) = (Vec::new(), Vec::new());
+    for target in targets {
+        match delete_one(ctx, &args, dry_run, &target, &options).await {
+            Ok(Some(uid)) => waiting.push((target, uid)),
+            Ok(None) => {}
+            Err(Failure::Client(error)) if error.is_not_found() && (args.ignore_not_found || args.all) => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if args.wait && dry_run == DryRun::None {
+        let limit =
+            crate::time::parse_duration(&args.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs());
+        for (target, uid) in waiting {
+            wait_until_gone(ctx, &target, &uid, limit).await?;
+        }
+    }
+    Failure::collect(failures)
+}
+
+fn delete_options(args: &DeleteArgs, dry_run: DryRun) -> Result<Value, Failure> {
+    let policy = match args.cascade.as_str() {
+        "background" | "true" => "Background",
+        "foreground" => "Foreground",
+        "orphan" | "false" => "Orphan",
+        other => {
+            return Err(Failure::message(format!(
+                "invalid cascade value ({other}). Must be \"background\", \"foreground\", or \"orphan\""
+            )));
+        }
+    };
+    let mut options = json!({"propagationPolicy": policy});
+    let grace_period_seconds = match (args.now, args.force, args.grace_period) {
+        (true, _, _) => Some(1),
+        (_, true, period) if period <= 0 => Some(0),
+        // Zero without --force means: as fast as it can be done safely.
+        (_, false, 0) => Some(1),
+        (_, _, period) if period > 0 => Some(period),
+        _ => None,
+    };
+    if let Some(seconds) = grace_period_seconds {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    if dry_run == DryRun::Server {
+        options["dryRun"] = json!(["All"]);
+    }
+    Ok(options)
+}
+
+/// Deletes one object; gives its uid to wait for.
+async fn delete_one(
+    ctx: &Context,
+    args: &DeleteArgs,
+    dry_run: DryRun,
+    target: &Target,
+    options: &Value,
+) -> Result<Option<String>, Failure> {
+    let mut uid = None;
+    if dry_run != DryRun::Client {
+        let request = request::request(Method::DELETE, &target.path(None), Some(options));
+        let answer: Value = ctx.client().await?.request(request).await?;
+        let found = answer["details"]["uid"].as_str().or(answer["metadata"]["uid"].as_str());
+        uid = Some(found.unwrap_or_default().to_string());
+    }
+    if args.output == "name" {
+        ctx.print(&format!("{}\n", target.display_name()));
+        return Ok(uid);
+    }
+    let kind = target.display_name();
+    let kind = kind.rsplit_once('/').map_or(kind.as_str(), |(kind, _)| kind);
+    let done = if args.force { "force deleted" } else { "deleted" };
+    ctx.print(&format!("{kind} {:?} {done}{}\n", target.name, dry_run.suffix()));
+    Ok(uid)
+}
+
+/// Looks again and again, ever slower, until the object (the one with this uid) is gone.
+async fn wait_until_gone(
+    ctx: &Context,
+    target: &Target,
+    uid: &str,
+    limit: Option<Duration>,
+) -> Result<(), Failure> {
+    let gone = async {
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match target.get(ctx).await {
+                Err(Failure::Client(error)) if error.is_not_found() => return Ok(()),
+                // We may delete but not look: then there is nothing to wait with.
+                Err(Failure::Client(ClientError::Api(status))) if status.code == 403 => return Ok(()),
+                Err(failure) => return Err(failure),
+                Ok(live) if !uid.is_empty() && live.uid() != uid => return Ok(()),
+                Ok(_) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    };
+    match limit {
+        None => gone.await,
+        Some(limit) => tokio::time::timeout(limit, gone).await.unwrap_or_else(|_| {
+            let name = target.display_name();
+            Err(Failure::message(format!("timed out waiting for the condition on {name}")))
+        }),
+    }
+}

@@ -1,0 +1,204 @@
+//! `kubectl exec`: runs a command in a container.
+//!
+//! The local terminal is put into raw mode for `-t`, so that keys like Ctrl-C go to the remote side; its size is sent along
+//! and again whenever it changes.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/exec/exec.go`, `pkg/util/term`.
+
+use clap::Args;
+use tokio::sync::mpsc;
+
+use super::logs::find_pod;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::object::Object;
+use crate::request::query;
+use crate::upgrade::{self, LocalStreams, Outcome, TerminalSize, V4, V5};
+
+/// Flags of `kubectl exec`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// POD or TYPE/NAME, then `--` and the command.
+    #[arg(trailing_var_arg = true)]
+    pub arguments: Vec<String>,
+    /// Container name.
+    #[arg(short = 'c', long, default_value = "")]
+    pub container: String,
+    /// Pass stdin to the container.
+    #[arg(short = 'i', long)]
+    pub stdin: bool,
+    /// Stdin is a TTY.
+    #[arg(short = 't', long)]
+    pub tty: bool,
+    /// Only print output from the remote session.
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}
+
+/// Runs `kubectl exec`.
+///
+/// # Errors
+/// The command didn't run, or ended with another code than 0.
+pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
+    let Some((pod, command)) = args.arguments.split_first() else {
+        return Err(Failure::message("pod, type/name or --filename must be specified"));
+    };
+    let command = command.strip_prefix(&["--".to_string()]).unwrap_or(command);
+    if command.is_empty() {
+        return Err(Failure::message("you must specify at least one command for the container"));
+    }
+    let pod = find_pod(ctx, pod).await?;
+    if let Some(phase @ ("Succeeded" | "Failed")) = pod.get_str("/status/phase") {
+        return Err(Failure::message(format!(
+            "cannot exec into a container in a completed pod; current phase is {phase}"
+        )));
+    }
+    let mut pairs: Vec<(&str, Option<String>)> =
+        command.iter().map(|word| ("command", Some(word.clone()))).collect();
+    let container = choose_container(ctx, &pod, &args.container, args.quiet)?;
+    pairs.extend(stream_query(&container, args.stdin, args.tty));
+    stream(ctx, &pod, "exec", &query(&pairs), args.stdin, args.tty).await
+}
+
+/// The query that names the container and the streams.
+pub(super) fn stream_query(container: &str, stdin: bool, tty: bool) -> Vec<(&'static str, Option<String>)> {
+    let yes = |wanted: bool| wanted.then(|| "true".to_string());
+    vec![
+        ("container", Some(container.to_string())),
+        ("stderr", yes(!tty)),
+        ("stdin", yes(stdin)),
+        ("stdout", yes(true)),
+        ("tty", yes(tty)),
+    ]
+}
+
+/// The given container, the annotated one, or the first.
+pub(super) fn choose_container(
+    ctx: &Context,
+    pod: &Object,
+    given: &str,
+    quiet: bool,
+) -> Result<String, Failure> {
+    let names = |field: &str| -> Vec<String> {
+        let list = pod.get(field).and_then(serde_json::Value::as_array).into_iter().flatten();
+        list.filter_map(|c| c["name"].as_str()).map(String::from).collect()
+    };
+    let containers = names("/spec/containers");
+    if !given.is_empty() {
+        let known = [&containers, &names("/spec/initContainers"), &names("/spec/ephemeralContainers")];
+        return match known.iter().any(|list| list.iter().any(|name| name == given)) {
+            true => Ok(given.to_string()),
+            false => Err(Failure::message(format!("container {given} not found in pod {}", pod.name()))),
+        };
+    }
+    if let Some(default) = pod.annotation("kubectl.kubernetes.io/default-container")
+        && containers.iter().any(|name| name == default)
+    {
+        return Ok(default.to_string());
+    }
+    let first = containers.first().cloned().ok_or_else(|| Failure::message("pod has no containers"))?;
+    if containers.len() > 1 && !quiet {
+        ctx.warn(&format!("Defaulted container {first:?} out of: {}\n", containers.join(", ")));
+    }
+    Ok(first)
+}
+
+/// Connects the terminal with a container until the other side ends.
+pub(super) async fn stream(
+    ctx: &Context,
+    pod: &Object,
+    subresource: &str,
+    query: &str,
+    stdin: bool,
+    tty: bool,
+) -> Result<(), Failure> {
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let path = pods.path(pod.namespace(), Some(pod.name()), Some(subresource)) + query;
+    let socket = upgrade::websocket(ctx.client().await?, &path, &[V5, V4]).await?;
+    let raw = if tty && stdin { RawTerminal::enter() } else { None };
+    if tty && raw.is_none() {
+        ctx.warn("Unable to use a TTY - input is not a terminal or the right kind of file\n");
+    }
+    let sizes = if raw.is_some() { Some(terminal_sizes()) } else { None };
+    let local = LocalStreams {
+        stdin: stdin.then(tokio::io::stdin),
+        stdout: tokio::io::stdout(),
+        stderr: tokio::io::stderr(),
+        sizes,
+    };
+    let outcome = upgrade::run_streams(socket, local).await;
+    drop(raw);
+    match outcome? {
+        Outcome::Success => Ok(()),
+        Outcome::ExitCode(code) => {
+            let message = format!("command terminated with exit code {code}");
+            Err(Failure::Exit { code, message })
+        }
+        Outcome::Failed(status) if status.reason == "InternalError" || status.reason.is_empty() => {
+            Err(Failure::message(status.message))
+        }
+        Outcome::Failed(status) => Err(status.into()),
+    }
+}
+
+/// Raw mode as long as the value lives.
+struct RawTerminal(nix::sys::termios::Termios);
+
+impl RawTerminal {
+    fn enter() -> Option<Self> {
+        use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+        let before = tcgetattr(std::io::stdin()).ok()?;
+        let mut raw = before.clone();
+        cfmakeraw(&mut raw);
+        tcsetattr(std::io::stdin(), SetArg::TCSANOW, &raw).ok()?;
+        Some(RawTerminal(before))
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        use nix::sys::termios::{SetArg, tcsetattr};
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, &self.0);
+    }
+}
+
+/// The terminal's size now and whenever it changes.
+fn terminal_sizes() -> mpsc::Receiver<TerminalSize> {
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let kind = tokio::signal::unix::SignalKind::window_change();
+        let Ok(mut changes) = tokio::signal::unix::signal(kind) else { return };
+        loop {
+            if let Some(size) = current_size()
+                && sender.send(size).await.is_err()
+            {
+                return;
+            }
+            if changes.recv().await.is_none() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn current_size() -> Option<TerminalSize> {
+    let size = tty_size::get()?;
+    Some(TerminalSize { width: size.0, height: size.1 })
+}
+
+/// The ioctl, the only unsafe line of this stage.
+mod tty_size {
+    #![expect(unsafe_code, reason = "TIOCGWINSZ has no safe wrapper in nix")]
+
+    nix::ioctl_read_bad!(window_size, nix::libc::TIOCGWINSZ, nix::libc::winsize);
+
+    /// Columns and rows of standard output's terminal.
+    pub(super) fn get() -> Option<(u16, u16)> {
+        let mut size = nix::libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the kernel writes one winsize into the value that lives on our stack.
+        unsafe { window_size(nix::libc::STDOUT_FILENO, &mut size) }.ok()?;
+        Some((size.ws_col, size.ws_row))
+    }
+}

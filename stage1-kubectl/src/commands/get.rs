@@ -1,0 +1,466 @@
+//! `kubectl get`: shows objects.
+//!
+//! Tables come from the server; every other form is made from the objects' JSON. `-w` goes on with a watch from the
+//! version of the list.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/get/get.go`. Left out: `-o go-template`, `--raw` with files, `--chunk-size` other than 500.
+
+use clap::Args;
+use futures::StreamExt;
+use http::{HeaderValue, Method, header};
+use serde_json::{Value, json};
+
+use super::builder::{self, FilenameFlags, Target, Wanted};
+use crate::client::ClientError;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::printers::table::{self, Table, TableOptions};
+use crate::printers::{self, Output, jsonpath};
+use crate::request::{self, ListParams, WatchParams};
+use crate::watch::{WatchEvent, decode_events};
+
+/// The server renders a table if it can.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+
+/// Flags of `kubectl get`.
+#[derive(Debug, Args)]
+pub struct GetArgs {
+    /// TYPE [NAME …] or TYPE/NAME ….
+    pub arguments: Vec<String>,
+    /// Files.
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// Output format.
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    /// Selector (field query) to filter on.
+    #[arg(long)]
+    pub field_selector: Option<String>,
+    /// If present, list the requested object(s) across all namespaces.
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub all_namespaces: bool,
+    /// After listing/getting the requested object, watch for changes.
+    #[arg(short = 'w', long)]
+    pub watch: bool,
+    /// Watch for changes to the requested object(s), without listing/getting first.
+    #[arg(long)]
+    pub watch_only: bool,
+    /// If the requested object does not exist the command will return exit code 0.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub ignore_not_found: bool,
+    /// When using the default or custom-column output format, don't print headers.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub no_headers: bool,
+    /// When printing, show all labels as the last column.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub show_labels: bool,
+    /// List the resource type for the requested object(s).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub show_kind: bool,
+    /// Labels that are going to be presented as columns.
+    #[arg(short = 'L', long, value_delimiter = ',')]
+    pub label_columns: Vec<String>,
+    /// Sort list types using this field specification.
+    #[arg(long)]
+    pub sort_by: Option<String>,
+    /// If true, keep the managedFields when printing objects in JSON or YAML format.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub show_managed_fields: bool,
+    /// If specified, gets the subresource of the requested object.
+    #[arg(long)]
+    pub subresource: Option<String>,
+    /// Raw URI to request from the server.
+    #[arg(long)]
+    pub raw: Option<String>,
+    /// Return large lists in chunks rather than all at once.
+    #[arg(long, default_value_t = 500)]
+    pub chunk_size: u32,
+}
+
+/// Runs `kubectl get`.
+///
+/// # Errors
+/// What wasn't found or can't be shown.
+pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.raw {
+        let response = ctx.client().await?.send(request::request(Method::GET, path, None)).await?;
+        ctx.print(&String::from_utf8_lossy(response.body()));
+        return Ok(());
+    }
+    let output = Output::parse(&args.output)?;
+    if let Output::CustomColumns(spec) = &output {
+        printers::custom_columns::render(spec, &[]).map_err(Failure::message)?;
+    }
+    let wanted = match args.files.is_empty() {
+        true => builder::wanted(ctx, &args.arguments).await?,
+        false => Vec::new(),
+    };
+    if wanted.is_empty() && args.files.is_empty() {
+        return Err(Failure::message(
+            "You must specify the type of resource to get. Use \"kubectl api-resources\" for a complete list of supported resources.\n\nerror: Required resource not specified.\nUse \"kubectl explain <resource>\" for a detailed description of that resource (e.g. kubectl explain pods).\nSee 'kubectl get -h' for help and examples",
+        ));
+    }
+    if args.watch || args.watch_only {
+        return watch(ctx, &args, &output, &wanted).await;
+    }
+    let answers = fetch(ctx, &args, &output, wanted).await?;
+    if output.is_table() {
+        print_tables(ctx, &args, &output, answers)
+    } else {
+        print_objects(ctx, &args, &output, answers)
+    }
+}
+
+/// One answer of the server: a list (or table), or one object.
+struct Answer {
+    value: Value,
+    resource: crate::resource::ApiResource,
+    single: bool,
+}
+
+/// Answers, and what couldn't be had.
+type Answers = (Vec<Answer>, Vec<Failure>);
+
+async fn fetch(
+    ctx: &Context,
+    args: &GetArgs,
+    output: &Output,
+    wanted: Vec<Wanted>,
+) -> Result<Answers, Failure> {
+    let namespace = ctx.namespace();
+    let mut requests = Vec::new();
+    for Wanted { resource, names } in wanted {
+        let scope = Some(namespace.clone()).filter(|_| resource.namespaced && !args.all_namespaces);
+        if names.is_empty() {
+            let params = ListParams {
+                label_selector: args.selector.clone(),
+                field_selector: args.field_selector.clone(),
+                limit: Some(args.chunk_size).filter(|l| *l > 0),
+                ..ListParams::default()
+            };
+            requests.push((request::list(&resource, scope.as_deref(), &params), resource, false));
+            continue;
+        }
+        if args.selector.is_some() || args.all_namespaces {
+            return Err(Failure::message("a resource cannot be retrieved by name across all namespaces"));
+        }
+        for name in names {
+            let request = request::get(&resource, scope.as_deref(), &name, args.subresource.as_deref());
+            requests.push((request, resource.clone(), true));
+        }
+    }
+    if !args.files.is_empty() {
+        for target in builder::targets(ctx, &[], &args.files, &builder::Selection::default()).await? {
+            let Target { resource, namespace, name, .. } = target;
+            requests.push((request::get(&resource, namespace.as_deref(), &name, None), resource, true));
+        }
+    }
+    let client = ctx.client().await?;
+    let (mut answers, mut failures) = (Vec::new(), Vec::new());
+    for (mut request, resource, single) in requests {
+        if output.is_table() {
+            request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(TABLE));
+        }
+        match client.request::<Value>(request.clone()).await {
+            Ok(mut value) => {
+                follow_chunks(client, &request, &mut value).await?;
+                answers.push(Answer { value, resource, single });
+            }
+            Err(error) if error.is_not_found() && args.ignore_not_found => {}
+            Err(error @ ClientError::Api(_)) => failures.push(error.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((answers, failures))
+}
+
+/// Fetches the rest of a list that came in pieces.
+async fn follow_chunks(
+    client: &crate::client::Client,
+    first: &http::Request<bytes::Bytes>,
+    value: &mut Value,
+) -> Result<(), Failure> {
+    while let Some(token) = value["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(String::from)
+    {
+        let more = request::query(&[("continue", Some(token))]).replacen('?', "&", 1);
+        let mut request = first.clone();
+        let uri = format!("{}{more}", first.uri());
+        *request.uri_mut() =
+            uri.parse().map_err(|_| Failure::message("the server sent an unusable continue token"))?;
+        let mut next: Value = client.request(request).await?;
+        for field in ["items", "rows"] {
+            if let (Some(into), Some(more)) = (value[field].as_array_mut(), next[field].as_array_mut()) {
+                into.append(more);
+            }
+        }
+        value["metadata"] = next["metadata"].take();
+    }
+    Ok(())
+}
+
+fn print_objects(
+    ctx: &Context,
+    args: &GetArgs,
+    output: &Output,
+    (answers, failures): Answers,
+) -> Result<(), Failure> {
+    let single = answers.len() == 1 && answers[0].single && failures.is_empty();
+    let mut objects = Vec::new();
+    for answer in answers {
+        let is_list = answer.value.get("items").is_some_and(Value::is_array);
+        let gvk = answer.resource.gvk();
+        match is_list {
+            false => objects.push(answer.value),
+            true => objects.extend(printers::items(&answer.value).iter().map(|item| {
+                let mut item = item.clone();
+                if item.get("kind").is_none() {
+                    item["apiVersion"] = gvk.api_version().into();
+                    item["kind"] = gvk.kind.clone().into();
+                }
+                item
+            })),
+        }
+    }
+    if !args.show_managed_fields {
+        for object in &mut objects {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("managedFields");
+            }
+        }
+    }
+    if let Some(path) = &args.sort_by {
+        sort(&mut objects, path)?;
+    }
+    if objects.is_empty() && (args.ignore_not_found || !failures.is_empty()) {
+        return Failure::collect(failures);
+    }
+    let value = if single { objects.remove(0) } else { printers::as_list(objects) };
+    if !matches!(output, Output::Name) || !printers::items(&value).is_empty() {
+        let mut text = output.render(&value)?;
+        if let (true, Output::CustomColumns(_)) = (args.no_headers, output) {
+            text = text.split_once('\n').map(|(_, rest)| rest.to_string()).unwrap_or_default();
+        }
+        ctx.print(&text);
+    }
+    Failure::collect(failures)
+}
+
+fn sort(objects: &mut [Value], path: &str) -> Result<(), Failure> {
+    let nodes = jsonpath::relaxed(path).and_then(|p| jsonpath::parse(&p)).map_err(Failure::message)?;
+    let key =
+        |object: &Value| jsonpath::find_all(&nodes, object).ok().and_then(|found| found.into_iter().next());
+    if !objects.is_empty() && objects.iter().all(|o| key(o).is_none()) {
+        return Err(Failure::message(format!(
+            "couldn't find any field with path {path:?} in the list of objects"
+        )));
+    }
+    objects.sort_by(|a, b| match (key(a), key(b)) {
+        (Some(Value::Number(a)), Some(Value::Number(b))) => {
+            a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal)
+        }
+        (Some(a), Some(b)) => jsonpath::text(&a).cmp(&jsonpath::text(&b)),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    });
+    Ok(())
+}
+
+fn print_tables(
+    ctx: &Context,
+    args: &GetArgs,
+    output: &Output,
+    (answers, failures): Answers,
+) -> Result<(), Failure> {
+    let many_kinds = args.show_kind || answers.iter().any(|a| a.resource.gvr != answers[0].resource.gvr);
+    let mut blocks: Vec<(TableOptions, String, Table)> = Vec::new();
+    for answer in answers {
+        let options = TableOptions {
+            wide: *output == Output::Table { wide: true },
+            no_headers: args.no_headers,
+            with_namespace: args.all_namespaces && answer.resource.namespaced,
+            show_labels: args.show_labels,
+            label_columns: args.label_columns.clone(),
+            kind_prefix: many_kinds.then(|| kind_prefix(&answer.resource)),
+        };
+        let kind = answer.resource.gvr.group_resource();
+        let table = to_table(answer.value);
+        match blocks.last_mut() {
+            Some((_, last, rows)) if *last == kind => rows.rows.extend(table.rows),
+            _ => blocks.push((options, kind, table)),
+        }
+    }
+    blocks.retain(|(_, _, table)| !table.rows.is_empty());
+    let mut texts = Vec::new();
+    for (options, _, mut table) in blocks {
+        if let Some(path) = &args.sort_by {
+            sort_rows(&mut table, path)?;
+        }
+        texts.push(table::align(&table::lines(&table, &options)));
+    }
+    if texts.is_empty() && failures.is_empty() && !args.ignore_not_found {
+        match args.all_namespaces || args.arguments.is_empty() {
+            true => ctx.warn("No resources found\n"),
+            false => ctx.warn(&format!("No resources found in {} namespace.\n", ctx.namespace())),
+        }
+    }
+    ctx.print(&texts.join("\n"));
+    Failure::collect(failures)
+}
+
+fn kind_prefix(resource: &crate::resource::ApiResource) -> String {
+    match resource.gvr.group.as_str() {
+        "" => resource.singular.clone(),
+        group => format!("{}.{group}", resource.singular),
+    }
+}
+
+fn sort_rows(table: &mut Table, path: &str) -> Result<(), Failure> {
+    let nodes = jsonpath::relaxed(path).and_then(|p| jsonpath::parse(&p)).map_err(Failure::message)?;
+    let key = |row: &table::Row| {
+        let found = jsonpath::find_all(&nodes, &row.object).unwrap_or_default();
+        found.first().map(jsonpath::text)
+    };
+    table.rows.sort_by_key(|row| key(row));
+    Ok(())
+}
+
+/// A server that sends objects instead of a table gets the simplest one.
+fn to_table(value: Value) -> Table {
+    if value["kind"] == "Table" {
+        return serde_json::from_value(value).unwrap_or_default();
+    }
+    let rows: Vec<Value> = printers::items(&value)
+        .iter()
+        .map(|item| json!({"cells": [item["metadata"]["name"], item["metadata"]["creationTimestamp"]], "object": item}))
+        .collect();
+    let columns = json!([{"name": "Name"}, {"name": "Created At"}]);
+    serde_json::from_value(json!({"columnDefinitions": columns, "rows": rows})).unwrap_or_default()
+}
+
+/// Lists, prints, and goes on printing what changes.
+async fn watch(ctx: &Context, args: &GetArgs, output: &Output, wanted: &[Wanted]) -> Result<(), Failure> {
+    let [Wanted { resource, names }] = wanted else {
+        return Err(Failure::message("you may only specify a single resource type"));
+    };
+    let name = match names.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        _ => {
+            return Err(Failure::message(
+                "watch is only supported on individual resources and resource collections",
+            ));
+        }
+    };
+    let scope = Some(ctx.namespace()).filter(|_| resource.namespaced && !args.all_namespaces);
+    let field_selector =
+        name.map(|name| format!("metadata.name={name}")).or_else(|| args.field_selector.clone());
+    let params = ListParams {
+        label_selector: args.selector.clone(),
+        field_selector: field_selector.clone(),
+        limit: Some(args.chunk_size),
+        ..ListParams::default()
+    };
+    let client = ctx.client().await?;
+    let table_wanted = |mut request: http::Request<bytes::Bytes>| {
+        if output.is_table() {
+            request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(TABLE));
+        }
+        request
+    };
+    let list: Value =
+        client.request(table_wanted(request::list(resource, scope.as_deref(), &params))).await?;
+    let mut printer = WatchPrinter { ctx, args, output, headers: !args.no_headers, widths: Vec::new() };
+    if !args.watch_only {
+        printer.print(list.clone())?;
+    }
+    let params = WatchParams {
+        resource_version: list["metadata"]["resourceVersion"].as_str().map(String::from),
+        label_selector: args.selector.clone(),
+        field_selector,
+        ..WatchParams::default()
+    };
+    let response = client.stream(table_wanted(request::watch(resource, scope.as_deref(), &params))).await?;
+    let mut events =
+        Box::pin(decode_events::<Value, _>(response.into_body(), client.config().server.clone()));
+    while let Some(event) = events.next().await {
+        match event? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                printer.print(object)?;
+            }
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => return Err(status.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Prints titles once and keeps the columns' widths.
+struct WatchPrinter<'a> {
+    ctx: &'a Context,
+    args: &'a GetArgs,
+    output: &'a Output,
+    headers: bool,
+    widths: Vec<usize>,
+}
+
+impl WatchPrinter<'_> {
+    fn print(&mut self, value: Value) -> Result<(), Failure> {
+        if !self.output.is_table() {
+            for item in printers::items(&value) {
+                let text = self.output.render(item)?;
+                self.ctx.print(&if *self.output == Output::Yaml { format!("---\n{text}") } else { text });
+            }
+            return Ok(());
+        }
+        let columns = value["columnDefinitions"].clone();
+        let table = to_table(value);
+        if table.rows.is_empty() {
+            return Ok(());
+        }
+        let options = TableOptions {
+            wide: *self.output == Output::Table { wide: true },
+            no_headers: !std::mem::take(&mut self.headers) || columns.is_null(),
+            with_namespace: self.args.all_namespaces,
+            show_labels: self.args.show_labels,
+            label_columns: self.args.label_columns.clone(),
+            kind_prefix: None,
+        };
+        // Events after the first carry no columns: as many as there are cells, all shown.
+        let lines = match table.column_definitions.is_empty() {
+            false => table::lines(&table, &options),
+            true => {
+                let cells = table.rows.first().map_or(0, |r| r.cells.len());
+                let shown = if options.wide { cells } else { self.widths.len().min(cells) };
+                let column_definitions = vec![table::Column::default(); shown];
+                table::lines(
+                    &Table { column_definitions, ..table },
+                    &TableOptions { no_headers: true, ..options },
+                )
+            }
+        };
+        for line in &lines {
+            for (at, cell) in line.iter().enumerate() {
+                let width = cell.chars().count();
+                match self.widths.get_mut(at) {
+                    Some(widest) => *widest = width.max(*widest),
+                    None => self.widths.push(width),
+                }
+            }
+        }
+        let padded: Vec<String> = lines.iter().map(|line| pad(line, &self.widths)).collect();
+        self.ctx.print(&padded.concat());
+        Ok(())
+    }
+}
+
+fn pad(line: &[String], widths: &[usize]) -> String {
+    let last = line.len().saturating_sub(1);
+    let cells = line.iter().enumerate().map(|(at, cell)| match at == last {
+        true => cell.clone(),
+        false => format!("{cell:width$}", width = (widths[at] + 3).max(6)),
+    });
+    cells.collect::<String>() + "\n"
+}

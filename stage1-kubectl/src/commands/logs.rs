@@ -1,0 +1,229 @@
+//! `kubectl logs`: what a container wrote.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/logs/logs.go`, `pkg/polymorphichelpers/logsforobject.go`. Left out: `--all-pods`, `--max-log-requests`.
+
+use clap::Args;
+use futures::StreamExt;
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::builder::Target;
+use crate::client::ClientError;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::object::Object;
+use crate::request::{self, ListParams, query};
+use crate::selector::LabelSelector;
+
+/// Flags of `kubectl logs`.
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// POD or TYPE/NAME, and perhaps a container.
+    pub arguments: Vec<String>,
+    /// Specify if the logs should be streamed.
+    #[arg(short = 'f', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub follow: bool,
+    /// If true, print the logs for the previous instance of the container in a pod if it exists.
+    #[arg(short = 'p', long)]
+    pub previous: bool,
+    /// Print the logs of this container.
+    #[arg(short = 'c', long, default_value = "")]
+    pub container: String,
+    /// Get all containers' logs in the pod(s).
+    #[arg(long)]
+    pub all_containers: bool,
+    /// Lines of recent log file to display.
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    pub tail: i64,
+    /// Only return logs newer than a relative duration like 5s, 2m, or 3h.
+    #[arg(long, default_value = "0s")]
+    pub since: String,
+    /// Only return logs after a specific date (RFC3339).
+    #[arg(long, default_value = "")]
+    pub since_time: String,
+    /// Include timestamps on each line in the log output.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub timestamps: bool,
+    /// Maximum bytes of logs to return.
+    #[arg(long, default_value_t = 0)]
+    pub limit_bytes: i64,
+    /// Prefix each log line with the log source (pod name and container name).
+    #[arg(long)]
+    pub prefix: bool,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+}
+
+/// One container's log.
+struct Source {
+    pod: String,
+    container: Option<String>,
+}
+
+/// Runs `kubectl logs`.
+///
+/// # Errors
+/// No such pod or container, or the log can't be read.
+pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
+    if args.arguments.is_empty() && args.selector.is_none() {
+        return Err(Failure::message(
+            "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command\nSee 'kubectl logs -h' for help and examples",
+        ));
+    }
+    let pods = match &args.selector {
+        Some(selector) => pods_of(ctx, selector).await?,
+        None => vec![find_pod(ctx, &args.arguments[0]).await?],
+    };
+    let mut sources = Vec::new();
+    for pod in &pods {
+        sources.extend(choose(ctx, &args, pod)?);
+    }
+    let many = args.prefix;
+    let client = ctx.client().await?;
+    let namespace = ctx.namespace();
+    let pod_resource = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let mut streams = Vec::new();
+    for source in sources {
+        let path = pod_resource.path(Some(&namespace), Some(&source.pod), Some("log"));
+        let request =
+            request::request(Method::GET, &(path + &log_query(&args, source.container.clone())?), None);
+        let prefix = match many {
+            true => format!("[pod/{}/{}] ", source.pod, source.container.as_deref().unwrap_or_default()),
+            false => String::new(),
+        };
+        streams.push(async move {
+            let body = client.stream(request).await?.into_body();
+            copy(ctx, body, &prefix).await
+        });
+    }
+    // One after the other, unless they never end.
+    let at_once = if args.follow { streams.len().max(1) } else { 1 };
+    let results: Vec<Result<(), Failure>> = futures::stream::iter(streams).buffered(at_once).collect().await;
+    Failure::collect(results.into_iter().filter_map(Result::err).collect())
+}
+
+fn log_query(args: &LogsArgs, container: Option<String>) -> Result<String, Failure> {
+    let since = crate::time::parse_duration(&args.since);
+    let since = since.ok_or_else(|| {
+        Failure::message(format!(
+            "invalid argument {:?} for \"--since\" flag: time: invalid duration {:?}",
+            args.since, args.since
+        ))
+    })?;
+    let tail = match (args.tail, &args.selector) {
+        (-1, Some(_)) => Some(10),
+        (-1, None) => None,
+        (lines, _) => Some(lines),
+    };
+    Ok(query(&[
+        ("container", container),
+        ("follow", args.follow.then(|| "true".into())),
+        ("limitBytes", (args.limit_bytes > 0).then(|| args.limit_bytes.to_string())),
+        ("previous", args.previous.then(|| "true".into())),
+        ("sinceSeconds", (!since.is_zero()).then(|| since.as_secs().to_string())),
+        ("sinceTime", Some(args.since_time.clone()).filter(|t| !t.is_empty())),
+        ("tailLines", tail.map(|t| t.to_string())),
+        ("timestamps", args.timestamps.then(|| "true".into())),
+    ]))
+}
+
+/// Which containers of a pod.
+fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, Failure> {
+    let names = |field: &str| -> Vec<String> {
+        let list = pod.get(field).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|c| c["name"].as_str()).map(String::from).collect()
+    };
+    let (init, normal) = (names("/spec/initContainers"), names("/spec/containers"));
+    let source = |container: Option<String>| Source { pod: pod.name().to_string(), container };
+    if args.all_containers {
+        return Ok(init.into_iter().chain(normal).map(|name| source(Some(name))).collect());
+    }
+    let given = Some(&args.container).filter(|c| !c.is_empty()).or(args.arguments.get(1));
+    if let Some(name) = given {
+        if !init.contains(name) && !normal.contains(name) {
+            return Err(Failure::message(format!("container {name} is not valid for pod {}", pod.name())));
+        }
+        return Ok(vec![source(Some(name.clone()))]);
+    }
+    let default = pod.annotation("kubectl.kubernetes.io/default-container").map(String::from);
+    if let Some(name) = default.filter(|name| normal.contains(name)) {
+        return Ok(vec![source(Some(name))]);
+    }
+    let container = normal.first().cloned();
+    if normal.len() + init.len() > 1 {
+        let mut all = normal.join(", ");
+        let shown = init.iter().map(|name| format!("{name} (init)")).collect::<Vec<_>>().join(", ");
+        if !shown.is_empty() {
+            all = format!("{all}, {shown}");
+        }
+        ctx.warn(&format!("Defaulted container {:?} out of: {all}\n", container.clone().unwrap_or_default()));
+        return Ok(vec![source(container)]);
+    }
+    Ok(vec![source(container)])
+}
+
+async fn copy(ctx: &Context, mut body: hyper::body::Incoming, prefix: &str) -> Result<(), Failure> {
+    let mut at_line_start = true;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| ClientError::interrupted("", &e))?;
+        let Some(data) = frame.data_ref() else { continue };
+        let text = String::from_utf8_lossy(data);
+        if prefix.is_empty() {
+            ctx.print(&text);
+            continue;
+        }
+        for piece in text.split_inclusive('\n') {
+            ctx.print(&if at_line_start { format!("{prefix}{piece}") } else { piece.to_string() });
+            at_line_start = piece.ends_with('\n');
+        }
+    }
+    Ok(())
+}
+
+async fn pods_of(ctx: &Context, selector: &str) -> Result<Vec<Object>, Failure> {
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let params = ListParams { label_selector: Some(selector.to_string()), ..ListParams::default() };
+    Ok(ctx.client().await?.objects(&pods, Some(&ctx.namespace())).list(&params).await?.items)
+}
+
+/// The pod that is named, or the first pod of the workload that is named.
+///
+/// # Errors
+/// It isn't there, or has no pods.
+pub async fn find_pod(ctx: &Context, argument: &str) -> Result<Object, Failure> {
+    let (kind, name) = argument.split_once('/').unwrap_or(("pods", argument));
+    let resource = match kind {
+        "pods" | "pod" | "po" => crate::resource::of::<k8s_openapi::api::core::v1::Pod>(),
+        kind => ctx.resource(kind).await?.clone(),
+    };
+    let namespace = Some(ctx.namespace()).filter(|_| resource.namespaced);
+    let target = Target { resource, namespace, name: name.to_string(), manifest: None };
+    let object = target.get(ctx).await?;
+    if object.kind() == "Pod" {
+        return Ok(object);
+    }
+    let selector = match (object.get("/spec/selector"), object.kind()) {
+        (Some(selector), "Service" | "ReplicationController") => {
+            let map = serde_json::from_value(selector.clone()).unwrap_or_default();
+            LabelSelector::from_map(&map)
+        }
+        (Some(selector), _) => {
+            let selector = serde_json::from_value(selector.clone()).unwrap_or_default();
+            LabelSelector::from_match(&selector)?
+        }
+        (None, kind) => {
+            return Err(Failure::message(format!("cannot get the logs from {kind}: selector not found")));
+        }
+    };
+    let mut pods = pods_of(ctx, &selector.to_string()).await?;
+    pods.sort_by_key(|pod| pod.get_str("/status/phase") != Some("Running"));
+    if pods.len() > 1 {
+        ctx.warn(&format!("Found {} pods, using pod/{}\n", pods.len(), pods[0].name()));
+    }
+    pods.into_iter().next().ok_or_else(|| {
+        Failure::message(format!("timed out waiting for the condition: no pods of {argument}"))
+    })
+}

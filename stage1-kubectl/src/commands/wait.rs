@@ -1,0 +1,158 @@
+//! `kubectl wait`: until a condition holds, a field has a value, or an object is gone.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/wait/{wait,condition,json,delete,create}.go`. It watches; we look again and again, ever slower.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::builder::{self, FilenameFlags, Selection, Target};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::object::Object;
+use crate::printers::jsonpath;
+
+/// Flags of `kubectl wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// TYPE NAME … or TYPE/NAME ….
+    pub arguments: Vec<String>,
+    /// Files.
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// The condition to wait on: [create|delete|condition=NAME[=VALUE]|jsonpath='{PATH}'[=VALUE]].
+    #[arg(long = "for")]
+    pub condition: Option<String>,
+    /// The length of time to wait before giving up.
+    #[arg(long, default_value = "30s")]
+    pub timeout: String,
+    /// Select all resources in the namespace of the specified resource types.
+    #[arg(long)]
+    pub all: bool,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    /// Selector (field query) to filter on.
+    #[arg(long)]
+    pub field_selector: Option<String>,
+}
+
+/// What to wait for.
+enum Condition {
+    Delete,
+    Create,
+    Status(String, String),
+    Path(Vec<jsonpath::Node>, Option<String>),
+}
+
+fn parse(text: &str) -> Result<Condition, Failure> {
+    match (text, text.split_once('=')) {
+        ("delete", _) => Ok(Condition::Delete),
+        ("create", _) => Ok(Condition::Create),
+        (_, Some(("condition", rest))) => {
+            let (name, value) = rest.split_once('=').unwrap_or((rest, "true"));
+            Ok(Condition::Status(name.to_string(), value.to_string()))
+        }
+        (_, Some(("jsonpath", rest))) => {
+            let (path, value) = match rest.rfind("}=") {
+                Some(at) => (&rest[..=at], Some(rest[at + 2..].to_string())),
+                None => (rest, None),
+            };
+            let nodes =
+                jsonpath::relaxed(path).and_then(|p| jsonpath::parse(&p)).map_err(Failure::message)?;
+            Ok(Condition::Path(nodes, value))
+        }
+        _ => Err(Failure::message(format!("unrecognized condition: {text:?}"))),
+    }
+}
+
+impl Condition {
+    fn holds(&self, live: Option<&Object>) -> bool {
+        match (self, live) {
+            (Condition::Delete, live) => live.is_none(),
+            (_, None) => false,
+            (Condition::Create, Some(_)) => true,
+            (Condition::Status(name, wanted), Some(live)) => {
+                let conditions = live.get("/status/conditions").and_then(Value::as_array);
+                let mut conditions = conditions.into_iter().flatten();
+                let found =
+                    conditions.find(|c| c["type"].as_str().is_some_and(|t| t.eq_ignore_ascii_case(name)));
+                found.and_then(|c| c["status"].as_str()).is_some_and(|s| s.eq_ignore_ascii_case(wanted))
+            }
+            (Condition::Path(nodes, wanted), Some(live)) => {
+                let found = jsonpath::find_all(nodes, live.as_value()).unwrap_or_default();
+                found.first().is_some_and(|value| wanted.as_ref().is_none_or(|w| jsonpath::text(value) == *w))
+            }
+        }
+    }
+}
+
+/// Runs `kubectl wait`.
+///
+/// # Errors
+/// The time is over, or an object isn't there.
+pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
+    let Some(text) = &args.condition else {
+        return Err(Failure::message("required flag(s) \"for\" not set"));
+    };
+    let condition = parse(text)?;
+    let limit = crate::time::parse_duration(&args.timeout).ok_or_else(|| {
+        Failure::message(format!("invalid argument {:?} for \"--timeout\" flag", args.timeout))
+    })?;
+    // Zero means once, below zero means a week.
+    let limit = match limit.is_negative() {
+        true => Duration::from_secs(7 * 24 * 3600),
+        false => limit.unsigned_abs(),
+    };
+    let selection = Selection {
+        label_selector: args.selector.as_deref(),
+        field_selector: args.field_selector.as_deref(),
+        all: args.all,
+        all_namespaces: false,
+    };
+    let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
+    if targets.is_empty() && !matches!(condition, Condition::Delete) {
+        return Err(Failure::message("no matching resources found"));
+    }
+    let mut failures = Vec::new();
+    for target in targets {
+        let waiting = wait_for(ctx, &target, &condition);
+        match tokio::time::timeout(limit, waiting).await {
+            Ok(Ok(())) => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
+            Ok(Err(failure)) => failures.push(failure),
+            Err(_) => failures.push(Failure::message(format!(
+                "timed out waiting for the condition on {}/{}",
+                target.resource.gvr.group_resource(),
+                target.name
+            ))),
+        }
+    }
+    Failure::collect(failures)
+}
+
+fn done(condition: &Condition) -> &'static str {
+    match condition {
+        Condition::Delete => "deleted",
+        _ => "condition met",
+    }
+}
+
+async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Result<(), Failure> {
+    let mut pause = Duration::from_millis(50);
+    loop {
+        match target.get(ctx).await {
+            Ok(live) if condition.holds(Some(&live)) => return Ok(()),
+            Ok(_) => {}
+            Err(Failure::Client(error)) if error.is_not_found() => match condition {
+                Condition::Delete => return Ok(()),
+                Condition::Create => {}
+                _ => return Err(error.into()),
+            },
+            Err(failure) => return Err(failure),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,232 @@
+//! The context of a command: global flags, client, discovery, output.
+//!
+//! *Step 1 of a pod's journey.* Before: clap has parsed the command line. After: a command runs.
+//!
+//! The client and the discovery are made when they are first needed: `kubectl create --dry-run=client` asks nobody.
+//!
+//! # Invariants
+//! 1. A flag wins over the kubeconfig.
+//!
+//! # In Kubernetes
+//! `cli-runtime/pkg/genericclioptions/config_flags.go`, `kubectl/pkg/cmd/util/factory_client_access.go`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::sync::OnceCell;
+
+use crate::client::{Client, ClientConfig, ClientError};
+use crate::discovery::Discovery;
+use crate::failure::Failure;
+use crate::kubeconfig::{self, ConfigError, Resolved};
+use crate::object::Object;
+use crate::resource::ApiResource;
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalFlags {
+    /// Path to the kubeconfig file to use for CLI requests.
+    #[arg(long, global = true, default_value = "", hide_default_value = true)]
+    pub kubeconfig: String,
+    /// The name of the kubeconfig context to use.
+    #[arg(long, global = true)]
+    pub context: Option<String>,
+    /// The name of the kubeconfig cluster to use.
+    #[arg(long, global = true)]
+    pub cluster: Option<String>,
+    /// The name of the kubeconfig user to use.
+    #[arg(long, global = true)]
+    pub user: Option<String>,
+    /// If present, the namespace scope for this CLI request.
+    #[arg(short = 'n', long, global = true)]
+    pub namespace: Option<String>,
+    /// The address and port of the Kubernetes API server.
+    #[arg(short = 's', long, global = true)]
+    pub server: Option<String>,
+    /// Bearer token for authentication to the API server.
+    #[arg(long, global = true)]
+    pub token: Option<String>,
+    /// Username to impersonate for the operation.
+    #[arg(long = "as", global = true)]
+    pub impersonate: Option<String>,
+    /// Group to impersonate for the operation, this flag can be repeated to specify multiple groups.
+    #[arg(long = "as-group", global = true)]
+    pub impersonate_groups: Vec<String>,
+    /// UID to impersonate for the operation.
+    #[arg(long = "as-uid", global = true)]
+    pub impersonate_uid: Option<String>,
+    /// Path to a cert file for the certificate authority.
+    #[arg(long, global = true)]
+    pub certificate_authority: Option<String>,
+    /// Path to a client certificate file for TLS.
+    #[arg(long, global = true)]
+    pub client_certificate: Option<String>,
+    /// Path to a client key file for TLS.
+    #[arg(long, global = true)]
+    pub client_key: Option<String>,
+    /// Server name to use for server certificate validation.
+    #[arg(long, global = true)]
+    pub tls_server_name: Option<String>,
+    /// If true, the server's certificate will not be checked for validity.
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub insecure_skip_tls_verify: bool,
+    /// The length of time to wait before giving up on a single server request.
+    #[arg(long, global = true, default_value = "0")]
+    pub request_timeout: String,
+    /// Number for the log level verbosity.
+    #[arg(short = 'v', long = "v", global = true, default_value_t = 0)]
+    pub v: u8,
+    /// Treat warnings received from the server as errors and exit with a non-zero exit code.
+    #[arg(long, global = true)]
+    pub warnings_as_errors: bool,
+    /// Default cache directory (unused: nothing is cached on disk).
+    #[arg(long, global = true, hide = true)]
+    pub cache_dir: Option<String>,
+}
+
+/// What a command works with.
+pub struct Context {
+    /// The global flags.
+    pub flags: GlobalFlags,
+    client: OnceCell<Client>,
+    discovery: OnceCell<Discovery>,
+}
+
+impl Context {
+    /// For one run of kubectl.
+    pub fn new(flags: GlobalFlags) -> Self {
+        Context { flags, client: OnceCell::new(), discovery: OnceCell::new() }
+    }
+
+    fn resolved(&self) -> Result<Resolved, ClientError> {
+        let flags = &self.flags;
+        let config = match flags.kubeconfig.as_str() {
+            "" => kubeconfig::load(&kubeconfig::default_paths())?,
+            path => kubeconfig::load_file(&PathBuf::from(path))?,
+        };
+        let mut resolved = match config.resolve(flags.context.as_deref()) {
+            Ok(resolved) => resolved,
+            // Without any configuration kubectl tries http://localhost:8080.
+            Err(ConfigError::Empty) => Resolved::default(),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(name) = &flags.cluster {
+            let missing = || ConfigError::NoCluster(name.clone());
+            resolved.cluster =
+                config.clusters.iter().find(|c| c.name == *name).ok_or_else(missing)?.cluster.clone();
+        }
+        if let Some(name) = &flags.user {
+            let missing = || ConfigError::NoUser(name.clone());
+            resolved.user = config.users.iter().find(|u| u.name == *name).ok_or_else(missing)?.user.clone();
+        }
+        let (cluster, user) = (&mut resolved.cluster, &mut resolved.user);
+        cluster.server = flags.server.clone().unwrap_or(std::mem::take(&mut cluster.server));
+        if flags.certificate_authority.is_some() {
+            cluster.certificate_authority = flags.certificate_authority.clone();
+            cluster.certificate_authority_data = None;
+        }
+        if flags.insecure_skip_tls_verify {
+            cluster.insecure_skip_tls_verify = Some(true);
+        }
+        cluster.tls_server_name = flags.tls_server_name.clone().or(cluster.tls_server_name.take());
+        if flags.client_certificate.is_some() {
+            user.client_certificate = flags.client_certificate.clone();
+            user.client_certificate_data = None;
+        }
+        if flags.client_key.is_some() {
+            user.client_key = flags.client_key.clone();
+            user.client_key_data = None;
+        }
+        if flags.token.is_some() {
+            user.token = flags.token.clone();
+            user.token_file = None;
+        }
+        user.impersonate = flags.impersonate.clone().or(user.impersonate.take());
+        user.impersonate_uid = flags.impersonate_uid.clone().or(user.impersonate_uid.take());
+        if !flags.impersonate_groups.is_empty() {
+            user.impersonate_groups = Some(flags.impersonate_groups.clone());
+        }
+        Ok(resolved)
+    }
+
+    /// The client, made on first use.
+    ///
+    /// # Errors
+    /// The configuration can't be used.
+    pub async fn client(&self) -> Result<&Client, Failure> {
+        let make = || async {
+            let mut config = ClientConfig::from_resolved(&self.resolved()?)?.with_user_agent("kubectl");
+            let timeout = self.flags.request_timeout.as_str();
+            let seconds = timeout.parse::<i64>().ok().map(jiff::SignedDuration::from_secs);
+            let limit = seconds.or_else(|| crate::time::parse_duration(timeout));
+            config.timeout = limit.filter(|l| !l.is_zero()).map(|l| l.unsigned_abs());
+            config.warning_handler = Some(Arc::new(|warning| eprint(&format!("Warning: {warning}\n"))));
+            Client::new(config)
+        };
+        Ok(self.client.get_or_try_init(make).await?)
+    }
+
+    /// What the server has, fetched on first use.
+    ///
+    /// # Errors
+    /// The server doesn't answer.
+    pub async fn discovery(&self) -> Result<&Discovery, Failure> {
+        let client = self.client().await?;
+        Ok(self.discovery.get_or_try_init(|| Discovery::fetch(client)).await?)
+    }
+
+    /// The resource that a user's word means.
+    ///
+    /// # Errors
+    /// `the server doesn't have a resource type "x"`.
+    pub async fn resource(&self, word: &str) -> Result<&ApiResource, Failure> {
+        let found = self.discovery().await?.find(word);
+        found.ok_or_else(|| Failure::message(format!("the server doesn't have a resource type {word:?}")))
+    }
+
+    /// The resource that an object's kind means.
+    ///
+    /// # Errors
+    /// `no matches for kind "X" in version "v1"`.
+    pub async fn resource_of(&self, object: &Object, source: &str) -> Result<&ApiResource, Failure> {
+        let gvk = object.gvk();
+        let missing = || {
+            Failure::message(format!(
+                "resource mapping not found for name: {:?} namespace: {:?} from {source:?}: no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
+                object.name(),
+                object.namespace().unwrap_or_default(),
+                gvk.kind,
+                gvk.api_version()
+            ))
+        };
+        self.discovery().await?.for_kind(&gvk).ok_or_else(missing)
+    }
+
+    /// The namespace to work in: the flag's, the context's, or `default`.
+    pub fn namespace(&self) -> String {
+        let from_flag = self.flags.namespace.clone().filter(|ns| !ns.is_empty());
+        let from_context = || self.resolved().ok().and_then(|r| r.namespace);
+        from_flag.or_else(from_context).unwrap_or_else(|| "default".into())
+    }
+
+    /// Prints to standard output. A closed pipe ends the command silently.
+    pub fn print(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    /// Prints to standard error.
+    pub fn warn(&self, text: &str) {
+        eprint(text);
+    }
+}
+
+/// Prints to standard error; nothing can be done when that fails.
+pub fn eprint(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
