@@ -75,3 +75,40 @@ async fn an_etcd_of_ours_refuses_clients_without_a_certificate() {
     assert!(!matches!(refused.await, Ok(Ok(_))), "a stranger must not read");
     process.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_bootstrapped_on_etcd_and_lists_are_consistent() {
+    let Some(program) = etcd_program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let process = EtcdProcess::start(&options(program, dir.path())).await.unwrap();
+    let storage = Arc::new(EtcdStorage::connect(process.config.clone()).await.unwrap());
+    let stores = crate::store::Stores::new(crate::watch_cache::Caches::new(storage.clone()));
+    let server = crate::bootstrap::kubernetes_service::Server {
+        service_ip: "10.96.0.1".parse().unwrap(),
+        addresses: vec!["10.210.0.1".parse().unwrap()],
+        port: 6443,
+    };
+    let config = crate::bootstrap::Config { server, client_ca_pem: "PEM".into() };
+    crate::bootstrap::run(&stores, &config).await.unwrap();
+    let before = current_revision(&mut storage.kv.clone()).await.unwrap();
+    crate::bootstrap::run(&stores, &config).await.unwrap();
+    assert_eq!(current_revision(&mut storage.kv.clone()).await.unwrap(), before, "nothing to do twice");
+
+    let info = crate::registry::find("", "v1", "configmaps").unwrap();
+    let store = stores.of(info);
+    let list = crate::watch_cache::ListOptions {
+        scope: info.key_prefix(Some("default")),
+        selector: None,
+        at: crate::watch_cache::At::Consistent,
+        limit: 0,
+        continue_token: String::new(),
+    };
+    for n in 1..=50 {
+        let object = serde_json::json!({"metadata": {"name": format!("c{n}"), "namespace": "default"}});
+        let object = stage1_kubectl::object::Object::from_value(object).unwrap();
+        let created = store.create(object, false).await.unwrap();
+        let listed = store.list(&list).await.unwrap();
+        assert_eq!((listed.items.len(), listed.revision), (n, created.revision));
+    }
+    process.stop().await;
+}
