@@ -154,18 +154,14 @@ impl ContainerdProcess {
     /// # Errors
     /// The file can't be written.
     pub fn set_pod_cidr(&self, pod_cidr: Ipv4Cidr) -> Result<(), ContainerdError> {
-        // Written beside and moved: containerd must not read half a file.
+        // Written in place: containerd 1.6 ignores the event of a file that is moved in, and reads a half-written one
+        // again at the next event.
         let path = self.layout.cni_conf_dir().join("10-six-stages.conflist");
-        let beside = self.layout.run.join("cni/next.conflist");
         let text = self.layout.cni_conflist(pod_cidr);
         if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
             return Ok(());
         }
-        write(&beside, &text)?;
-        let failed = |source| ContainerdError::File { path: path.clone(), source };
-        std::fs::rename(&beside, &path).map_err(failed)?;
-        // containerd 1.6 reloads on a write only: a file that appears by itself is ignored.
-        std::fs::write(&path, &text).map_err(failed)
+        write(&path, &text)
     }
 
     /// Imports the archives of a folder that this node doesn't have yet.

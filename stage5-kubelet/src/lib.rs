@@ -57,3 +57,4 @@ pub mod options;
 #[cfg(feature = "containerd")]
 pub mod containerd_process;
 pub mod network;
+pub mod pipeline; // nodes, and a kubelet on each

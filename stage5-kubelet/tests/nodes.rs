@@ -94,22 +94,23 @@ async fn pods_of_two_nodes_reach_each_other_and_a_stop_leaves_nothing() {
     let started = nodes.start_runtimes(&choice).await;
     let (first, second) = ("10.244.0.0/24".parse().unwrap(), "10.244.1.0/24".parse().unwrap());
     nodes.set_pod_cidrs(&[("node-1".to_owned(), first), ("node-2".to_owned(), second)]);
-    let outcome = match started {
-        Err(error) => Err(format!("{error:#}")),
-        Ok(()) => {
-            let one = run_pod(&nodes.runtime("node-1").unwrap(), "one", folder.path()).await;
-            let two = run_pod(&nodes.runtime("node-2").unwrap(), "two", folder.path()).await;
-            println!("pods {one} and {two}");
-            // From node 1 itself to the pod on node 2: routed by the other node's address.
-            let netns = nodes.handles()[0].netns.clone().unwrap();
-            let ping = Command::new("nsenter")
-                .arg(format!("--net={}", netns.display()))
-                .args(["busybox", "timeout", "5", "busybox", "ping", "-c", "1", &two])
-                .output()
-                .expect("nsenter runs");
-            if ping.status.success() { Ok(()) } else { Err(format!("no answer from {two}: {ping:?}")) }
-        }
-    };
+    let (one, two) = (nodes.runtime("node-1"), nodes.runtime("node-2"));
+    let (first_netns, logs) = (nodes.handles()[0].netns.clone().unwrap(), folder.path().to_owned());
+    // A task of its own: if it panics, the nodes are stopped all the same.
+    let outcome = tokio::spawn(async move {
+        started.expect("containerd on both nodes");
+        let one = run_pod(&one.unwrap(), "one", &logs).await;
+        let two = run_pod(&two.unwrap(), "two", &logs).await;
+        println!("pods {one} and {two}");
+        // From node 1 itself to the pod on node 2: routed by the other node's address.
+        let ping = Command::new("nsenter")
+            .arg(format!("--net={}", first_netns.display()))
+            .args(["busybox", "timeout", "5", "busybox", "ping", "-c", "1", &two])
+            .output()
+            .expect("nsenter runs");
+        assert!(ping.status.success(), "no answer from {two}: {ping:?}");
+    })
+    .await;
     let netns: Vec<_> = nodes.handles().into_iter().filter_map(|node| node.netns).collect();
     nodes.stop().await;
     assert!(netns.iter().all(|path| !path.exists()), "namespaces are left");

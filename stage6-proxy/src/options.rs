@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads the configuration file")]
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,9 +68,6 @@ pub struct ProxyFlags {
     /// The address of /metrics [default: 127.0.0.1:10249]
     #[arg(long)]
     pub metrics_bind_address: Option<SocketAddr>,
-    /// The address to listen at when the node's is unknown
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    pub bind_address: IpAddr,
 }
 
 /// The part of a KubeProxyConfiguration that is read.

@@ -1,0 +1,346 @@
+//! The nodes of a pipeline: their network and their runtimes, before any kubelet runs.
+//!
+//! *Step 5 of a pod's journey.* Before: the pipeline has a state directory and nothing else. After: every node has a
+//! namespace, threads that live in it, and a container runtime that answers.
+//!
+//! All of this comes before the API server, because its certificate and its listeners must have the bridge's address;
+//! containerd then starts while the API server does.
+//!
+//! # Invariants
+//! 1. What the state directory remembers of the network is written before anything is made: a killed start can be
+//!    cleaned up by the next one.
+//!
+//! # In Kubernetes
+//! No counterpart: machines are there before the cluster is.
+#![expect(clippy::disallowed_methods, reason = "shell: files")]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use stage1_kubectl::state_dir::StateDir;
+use tokio::runtime::Handle;
+use tracing::{info, warn};
+
+use crate::cri::SharedRuntime;
+use crate::network::execute::{claim, execute, observe};
+use crate::network::netns::NodeRuntime;
+use crate::network::{ClusterNetwork, Ipv4Cidr, NodeNetwork, plan_down, plan_routes, plan_up, surplus_nodes};
+use crate::options::RuntimeKind;
+
+#[cfg(feature = "containerd")]
+use crate::containerd_process::{
+    ContainerdProcess,
+    config::{Layout, Machine},
+};
+
+/// One node, as later stages see it.
+#[derive(Clone, Debug)]
+pub struct NodeHandle {
+    /// `node-1`.
+    pub name: String,
+    /// Its network namespace; `None`: it shares the host's (simulated nodes).
+    pub netns: Option<PathBuf>,
+    /// Its InternalIP.
+    pub ip: IpAddr,
+    /// Tasks spawned here run in the node's namespace.
+    pub runtime: Handle,
+}
+
+/// Which runtime, and why not a more real one.
+#[derive(Clone, Debug)]
+pub struct RuntimeChoice {
+    /// The runtime.
+    pub kind: RuntimeKind,
+    /// For the first lines of the log: what was found, or what to install.
+    pub why: String,
+    #[cfg(feature = "containerd")]
+    machine: Option<Machine>,
+}
+
+impl RuntimeChoice {
+    /// Takes the wanted runtime, or containerd where it can work, else the simulation.
+    ///
+    /// # Errors
+    /// The wanted one can't work here.
+    pub fn new(wanted: Option<RuntimeKind>, state_dir: &StateDir) -> anyhow::Result<Self> {
+        let sim = |why: String| Self {
+            kind: RuntimeKind::Sim,
+            why,
+            #[cfg(feature = "containerd")]
+            machine: None,
+        };
+        match wanted {
+            Some(RuntimeKind::Sim) => {
+                return Ok(sim("asked for: nothing runs, states are simulated".to_owned()));
+            }
+            Some(RuntimeKind::Embedded) => {
+                anyhow::bail!("the embedded runtime doesn't exist yet: use containerd or sim")
+            }
+            Some(RuntimeKind::Containerd) | None => {}
+        }
+        match Self::containerd(state_dir) {
+            Ok(choice) => Ok(choice),
+            Err(why) if wanted.is_some() => anyhow::bail!("containerd can't be used: {why}"),
+            Err(why) => Ok(sim(format!("{why}; nothing runs, states are simulated"))),
+        }
+    }
+
+    #[cfg(feature = "containerd")]
+    fn containerd(state_dir: &StateDir) -> Result<Self, String> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err("containerd needs root".to_owned());
+        }
+        let machine = Machine::detect(state_dir.root())
+            .map_err(|why| format!("{why} (apt-get install containerd runc containernetworking-plugins)"))?;
+        let why = format!("containerd, runc {}, {}", machine.runc.display(), machine.snapshotter);
+        Ok(Self { kind: RuntimeKind::Containerd, why, machine: Some(machine) })
+    }
+
+    #[cfg(not(feature = "containerd"))]
+    fn containerd(_: &StateDir) -> Result<Self, String> {
+        Err("built without containerd (cargo feature `real`)".to_owned())
+    }
+}
+
+/// One node with what it owns.
+struct Node {
+    network: Option<NodeNetwork>,
+    handle: NodeHandle,
+    runtime: Option<SharedRuntime>,
+    #[cfg(feature = "containerd")]
+    containerd: Option<ContainerdProcess>,
+    /// Held for its threads.
+    _threads: Option<NodeRuntime>,
+}
+
+/// All nodes of a pipeline.
+pub struct Nodes {
+    cluster: Option<ClusterNetwork>,
+    state_dir: StateDir,
+    nodes: Vec<Node>,
+}
+
+/// Where the state directory remembers its bridge.
+fn record(state_dir: &StateDir) -> PathBuf {
+    state_dir.root().join("nodes").join("network.json")
+}
+
+impl Nodes {
+    /// Makes the network and the nodes' threads; runtimes come with [`Self::start_runtimes`].
+    ///
+    /// # Errors
+    /// The kernel refuses a namespace or a link.
+    pub fn create(state_dir: &StateDir, count: u32, choice: &RuntimeChoice) -> anyhow::Result<Self> {
+        let state_dir = state_dir.clone();
+        if choice.kind == RuntimeKind::Sim {
+            let runtime = Handle::current();
+            let node = |ordinal| Node {
+                network: None,
+                handle: NodeHandle {
+                    name: format!("node-{ordinal}"),
+                    netns: None,
+                    ip: Ipv4Addr::LOCALHOST.into(),
+                    runtime: runtime.clone(),
+                },
+                runtime: None,
+                #[cfg(feature = "containerd")]
+                containerd: None,
+                _threads: None,
+            };
+            return Ok(Self { cluster: None, state_dir, nodes: (1..=count).map(node).collect() });
+        }
+        let cluster = claim_network(&state_dir)?;
+        let networks: Vec<NodeNetwork> = (1..=count).map(|ordinal| cluster.node(ordinal)).collect();
+        let observed = observe()?;
+        let surplus = surplus_nodes(&cluster, &observed, count);
+        for node in &surplus {
+            info!(node = node.name, "Removing a node of an earlier, larger cluster");
+        }
+        let leftovers = ClusterNetwork { index: cluster.index, owner: String::new() };
+        let mut plan = plan_down(&leftovers, &surplus, &observed);
+        plan.retain(
+            |op| !matches!(op, crate::network::NetworkOp::RemoveLink { link } if *link == cluster.bridge()),
+        );
+        plan.extend(plan_up(&cluster, &networks, &observed));
+        execute(&plan).context("make the nodes' networks")?;
+        let nodes = networks.into_iter().map(Node::enter).collect::<anyhow::Result<_>>()?;
+        Ok(Self { cluster: Some(cluster), state_dir, nodes })
+    }
+
+    /// The host's address on the bridge: where the nodes reach the API server.
+    pub fn gateway(&self) -> Option<Ipv4Addr> {
+        self.cluster.as_ref().map(ClusterNetwork::gateway)
+    }
+
+    /// The nodes, for later stages.
+    pub fn handles(&self) -> Vec<NodeHandle> {
+        self.nodes.iter().map(|node| node.handle.clone()).collect()
+    }
+
+    /// `six0-node-1`: a name that no other node of this machine has.
+    pub fn unique_name(&self, node_name: &str) -> String {
+        match &self.cluster {
+            Some(cluster) => format!("{}-{node_name}", cluster.bridge()),
+            None => node_name.to_owned(),
+        }
+    }
+
+    /// Starts a runtime on each node and imports the images of `<state-dir>/images`.
+    ///
+    /// # Errors
+    /// A containerd that doesn't answer.
+    pub async fn start_runtimes(&mut self, choice: &RuntimeChoice) -> anyhow::Result<()> {
+        #[cfg(feature = "containerd")]
+        if let Some(machine) = &choice.machine {
+            return self.start_containerds(machine).await;
+        }
+        let _ = choice;
+        for node in &mut self.nodes {
+            node.runtime = Some(Arc::new(crate::cri::sim::Sim::new()));
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "containerd")]
+    async fn start_containerds(&mut self, machine: &Machine) -> anyhow::Result<()> {
+        let run_dir = self.state_dir.run_dir().context("make the run directory")?;
+        let images = self.state_dir.root().join("images");
+        let starts: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                let name = node.handle.name.clone();
+                let layout = Layout {
+                    unique_name: self.unique_name(&name),
+                    root: self.state_dir.node(&name),
+                    run: run_dir.join(&name),
+                    node_name: name,
+                };
+                let (machine, images) = (machine.clone(), images.clone());
+                node.handle.runtime.spawn(async move {
+                    let process = ContainerdProcess::start(layout, &machine).await?;
+                    let imported = process.import_images(&images).await?;
+                    if imported > 0 {
+                        info!(node = process.layout().node_name, images = imported, "Imported images");
+                    }
+                    let socket = process.layout().socket().display().to_string();
+                    let runtime = crate::cri::containerd::Containerd::connect(&socket).await?;
+                    Ok::<_, anyhow::Error>((process, runtime))
+                })
+            })
+            .collect();
+        let mut failed = None;
+        for (node, start) in self.nodes.iter_mut().zip(starts) {
+            match start.await.context("start a node's runtime").and_then(|started| started) {
+                Ok((process, runtime)) => {
+                    node.containerd = Some(process);
+                    node.runtime = Some(Arc::new(runtime));
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// A node's runtime, once started.
+    pub fn runtime(&self, node_name: &str) -> Option<SharedRuntime> {
+        self.nodes.iter().find(|node| node.handle.name == node_name)?.runtime.clone()
+    }
+
+    /// Takes the pod CIDRs that the controller manager gave out: pod networks and routes between the nodes.
+    pub fn set_pod_cidrs(&self, cidrs: &[(String, Ipv4Cidr)]) {
+        let cidr_of = |name: &str| cidrs.iter().find(|(node, _)| node == name).map(|(_, cidr)| *cidr);
+        #[cfg(feature = "containerd")]
+        for node in &self.nodes {
+            if let (Some(process), Some(cidr)) = (&node.containerd, cidr_of(&node.handle.name))
+                && let Err(error) = process.set_pod_cidr(cidr)
+            {
+                warn!(node = node.handle.name, %error, "Cannot configure the pod network");
+            }
+        }
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((node.network.clone()?, cidr_of(&node.handle.name))))
+            .collect();
+        if let Err(error) = execute(&plan_routes(&nodes)) {
+            warn!(%error, "Cannot route between nodes");
+        }
+    }
+
+    /// Stops pods and runtimes, removes namespaces and bridge. Objects stay in the store.
+    pub async fn stop(self) {
+        #[cfg(feature = "containerd")]
+        {
+            let stops: Vec<_> = self
+                .nodes
+                .into_iter()
+                .map(|node| async move {
+                    if let (Some(process), Some(runtime)) = (node.containerd, &node.runtime) {
+                        process.stop(runtime).await;
+                    }
+                    drop(node._threads);
+                })
+                .collect();
+            futures::future::join_all(stops).await;
+        }
+        #[cfg(not(feature = "containerd"))]
+        drop(self.nodes);
+        if let Some(cluster) = &self.cluster
+            && let Err(error) = remove_network(cluster)
+        {
+            warn!(%error, "Cannot remove the nodes' networks");
+        }
+        if let Ok(run_dir) = self.state_dir.run_dir() {
+            // Only when empty: other components' sockets may still be there.
+            let _ = std::fs::remove_dir(run_dir);
+        }
+    }
+}
+
+impl Node {
+    fn enter(network: NodeNetwork) -> anyhow::Result<Self> {
+        let threads = NodeRuntime::start(&network.name, Some(&network.netns))
+            .with_context(|| format!("enter the namespace of {}", network.name))?;
+        let handle = NodeHandle {
+            name: network.name.clone(),
+            netns: Some(network.netns.clone()),
+            ip: network.ip.into(),
+            runtime: threads.handle(),
+        };
+        Ok(Self {
+            network: Some(network),
+            handle,
+            runtime: None,
+            #[cfg(feature = "containerd")]
+            containerd: None,
+            _threads: Some(threads),
+        })
+    }
+}
+
+/// The bridge of this state directory: the one of its last run if that is free or still there.
+fn claim_network(state_dir: &StateDir) -> anyhow::Result<ClusterNetwork> {
+    let path = record(state_dir);
+    let remembered: Option<ClusterNetwork> =
+        std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let owner = format!("six-stages:{}", state_dir.root().display());
+    // A link's alias has room for 255 characters.
+    let owner: String = owner.chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
+    let cluster = claim(&owner, remembered.map(|network| network.index)).context("make the nodes' bridge")?;
+    if let Some(folder) = path.parent() {
+        stage1_kubectl::state_dir::make_private(folder)?;
+    }
+    std::fs::write(&path, serde_json::to_vec_pretty(&cluster)?)?;
+    Ok(cluster)
+}
+
+/// Removes all of a cluster's links and namespaces, whatever number of nodes it had.
+fn remove_network(cluster: &ClusterNetwork) -> anyhow::Result<()> {
+    let observed = observe()?;
+    let nodes = surplus_nodes(cluster, &observed, 0);
+    execute(&plan_down(cluster, &nodes, &observed))?;
+    Ok(())
+}
