@@ -50,7 +50,14 @@ impl Controller for ClusterRoleAggregation {
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         let roles = self.roles.clone();
         // Any role may be part of any aggregated one, and may have been before its labels changed.
-        wakes.on::<ClusterRole>(move |_| roles.list().iter().filter(|role| role.aggregation_rule.is_some()).map(|role| role.key()).collect());
+        wakes.on::<ClusterRole>(move |_| {
+            roles
+                .list()
+                .iter()
+                .filter(|role| role.aggregation_rule.is_some())
+                .map(|role| role.key())
+                .collect()
+        });
     }
 
     fn observe(&self, key: &NamespacedName, _now: Timestamp) -> Option<World> {
@@ -59,7 +66,12 @@ impl Controller for ClusterRoleAggregation {
     }
 
     fn reconcile(world: &World) -> Vec<Action> {
-        let selectors = world.role.aggregation_rule.as_ref().and_then(|rule| rule.cluster_role_selectors.clone()).unwrap_or_default();
+        let selectors = world
+            .role
+            .aggregation_rule
+            .as_ref()
+            .and_then(|rule| rule.cluster_role_selectors.clone())
+            .unwrap_or_default();
         let mut parts: Vec<&Arc<ClusterRole>> = world
             .roles
             .iter()

@@ -156,5 +156,8 @@ fn add_resources(kinds: &mut Kinds, api_version: &str, list: ResourceList) {
 }
 
 fn get(path: &str) -> http::Request<Bytes> {
-    http::Request::get(path).header("accept", "application/json").body(Bytes::new()).expect("a path made of names is a valid URI")
+    http::Request::get(path)
+        .header("accept", "application/json")
+        .body(Bytes::new())
+        .expect("a path made of names is a valid URI")
 }

@@ -91,14 +91,19 @@ pub fn label_index(pod: &Pod) -> Vec<String> {
 
 /// Values of [`SERVICE_INDEX`].
 pub fn service_index(slice: &EndpointSlice) -> Vec<String> {
-    slice.label(SERVICE_NAME).map(|service| format!("{}/{service}", slice.object_namespace())).into_iter().collect()
+    slice
+        .label(SERVICE_NAME)
+        .map(|service| format!("{}/{service}", slice.object_namespace()))
+        .into_iter()
+        .collect()
 }
 
 /// The pods that a Service selects, found through the label that the fewest pods have.
 pub fn selected_pods(pods: &Store<Pod>, service: &Service) -> Vec<Arc<Pod>> {
     let Some(selector) = selector_of(service) else { return Vec::new() };
     let value = |(key, value): (&String, &String)| format!("{}/{key}={value}", service.object_namespace());
-    let rarest = selector.iter().map(value).min_by_key(|value| pods.count(LABEL_INDEX, value)).unwrap_or_default();
+    let rarest =
+        selector.iter().map(value).min_by_key(|value| pods.count(LABEL_INDEX, value)).unwrap_or_default();
     pods.by_index(LABEL_INDEX, &rarest).into_iter().filter(|pod| selects_pod(service, pod)).collect()
 }
 
@@ -110,7 +115,8 @@ pub fn selector_of(service: &Service) -> Option<&BTreeMap<String, String>> {
 }
 
 fn selects_pod(service: &Service, pod: &Pod) -> bool {
-    selector_of(service).is_some_and(|selector| selector.iter().all(|(key, value)| pod.label(key) == Some(value)))
+    selector_of(service)
+        .is_some_and(|selector| selector.iter().all(|(key, value)| pod.label(key) == Some(value)))
 }
 
 /// The Services that a change of a pod concerns: those that select it now or did before.
@@ -121,8 +127,15 @@ pub fn services_of(services: &Store<Service>, event: &Event<Pod>) -> Vec<Namespa
         Event::Modified { old, new } => (Some(old), new),
         Event::Resync => return Vec::new(),
     };
-    let concerned = |service: &Arc<Service>| selects_pod(service, new) || old.is_some_and(|old| selects_pod(service, old));
-    services.in_namespace(new.object_namespace()).iter().filter(|service| concerned(service)).map(|service| service.key()).collect()
+    let concerned = |service: &Arc<Service>| {
+        selects_pod(service, new) || old.is_some_and(|old| selects_pod(service, old))
+    };
+    services
+        .in_namespace(new.object_namespace())
+        .iter()
+        .filter(|service| concerned(service))
+        .map(|service| service.key())
+        .collect()
 }
 
 /// Whether a change of a pod can change what is written about it.
@@ -130,7 +143,14 @@ fn concerns_endpoints(old: &Pod, new: &Pod) -> bool {
     let facts = |pod: &Pod| {
         let status = pod.status.as_ref();
         let ips = status.and_then(|status| status.pod_ips.clone());
-        (pod.is_being_deleted(), pod.is_ready(), pod.is_terminal(), pod.node_name().to_owned(), ips, pod.metadata.labels.clone())
+        (
+            pod.is_being_deleted(),
+            pod.is_ready(),
+            pod.is_terminal(),
+            pod.node_name().to_owned(),
+            ips,
+            pod.metadata.labels.clone(),
+        )
     };
     facts(old) != facts(new)
 }
@@ -145,7 +165,12 @@ impl Controller for EndpointSliceController {
         wakes.on::<Pod>(move |event| services_of(&services, event));
         wakes.on::<EndpointSlice>(|event| {
             let slice = event.object().filter(|slice| slice.label(MANAGED_BY) == Some(CONTROLLER_NAME));
-            slice.and_then(|slice| Some(NamespacedName::new(slice.object_namespace(), slice.label(SERVICE_NAME)?))).into_iter().collect()
+            slice
+                .and_then(|slice| {
+                    Some(NamespacedName::new(slice.object_namespace(), slice.label(SERVICE_NAME)?))
+                })
+                .into_iter()
+                .collect()
         });
         // A pod whose node is not known yet is left out: the node's arrival brings its Services up again.
         let (services, pods) = (self.services.clone(), self.pods.clone());
@@ -188,13 +213,25 @@ pub fn reconcile(world: &World) -> Vec<Action> {
     let families = desired::address_types(service);
     let mut actions = Vec::new();
     for family in &families {
-        let existing: Vec<&EndpointSlice> = world.slices.iter().map(AsRef::as_ref).filter(|slice| slice.address_type == *family).collect();
+        let existing: Vec<&EndpointSlice> =
+            world.slices.iter().map(AsRef::as_ref).filter(|slice| slice.address_type == *family).collect();
         let groups = desired::endpoints_by_ports(service, &world.pods, &world.zones, family);
-        actions.extend(slices::converge(service, family, groups, &existing, desired::trigger_time(service, &world.pods)));
+        actions.extend(slices::converge(
+            service,
+            family,
+            groups,
+            &existing,
+            desired::trigger_time(service, &world.pods),
+        ));
     }
     // The Service no longer has this family.
     let strangers = world.slices.iter().filter(|slice| !families.contains(&slice.address_type));
-    actions.extend(strangers.map(|slice| Action::delete(slice.as_ref(), format!("Service {} has no such address family", service.object_name()))));
+    actions.extend(strangers.map(|slice| {
+        Action::delete(
+            slice.as_ref(),
+            format!("Service {} has no such address family", service.object_name()),
+        )
+    }));
     actions
 }
 // ANCHOR_END: reconcile-endpoint-slices

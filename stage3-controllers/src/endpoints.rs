@@ -20,8 +20,12 @@ use serde_json::json;
 
 use crate::action::{Action, encode};
 use crate::controller::{Controller, Wakes};
-use crate::endpoint_slice::desired::{address_of, address_types, find_port, hostname, is_headless, publishes_not_ready, target_of, trigger_time};
-use crate::endpoint_slice::{HEADLESS, LABEL_INDEX, TRIGGER_TIME, label_index, selected_pods, selector_of, services_of};
+use crate::endpoint_slice::desired::{
+    address_of, address_types, find_port, hostname, is_headless, publishes_not_ready, target_of, trigger_time,
+};
+use crate::endpoint_slice::{
+    HEADLESS, LABEL_INDEX, TRIGGER_TIME, label_index, selected_pods, selector_of, services_of,
+};
 use crate::indexer::{Cached, NamespacedName};
 use crate::informer::Store;
 use crate::informer::factory::InformerFactory;
@@ -83,7 +87,9 @@ impl Controller for EndpointsController {
 /// Decides what to do for the Endpoints of one Service.
 pub fn reconcile(world: &World) -> Vec<Action> {
     let Some(service) = &world.service else {
-        let leader_lock = |endpoints: &&Arc<Endpoints>| endpoints.annotation("control-plane.alpha.kubernetes.io/leader").is_some();
+        let leader_lock = |endpoints: &&Arc<Endpoints>| {
+            endpoints.annotation("control-plane.alpha.kubernetes.io/leader").is_some()
+        };
         return match world.endpoints.as_ref().filter(|endpoints| !leader_lock(endpoints)) {
             Some(endpoints) => vec![Action::delete(endpoints.as_ref(), "its Service is gone")],
             None => Vec::new(),
@@ -101,7 +107,8 @@ pub fn reconcile(world: &World) -> Vec<Action> {
     let trigger = trigger_time(service, &world.pods);
     let why = format!("pods behind Service {} changed", service.object_name());
     let Some(existing) = &world.endpoints else {
-        let mut annotations: BTreeMap<String, String> = trigger.map(|time| (TRIGGER_TIME.to_owned(), time.to_string())).into_iter().collect();
+        let mut annotations: BTreeMap<String, String> =
+            trigger.map(|time| (TRIGGER_TIME.to_owned(), time.to_string())).into_iter().collect();
         annotations.extend(cut.then(|| (OVER_CAPACITY.to_owned(), "truncated".to_owned())));
         let metadata = ObjectMeta {
             name: service.metadata.name.clone(),
@@ -116,7 +123,8 @@ pub fn reconcile(world: &World) -> Vec<Action> {
     if existing.subsets.clone().unwrap_or_default() == subsets && same_labels {
         return Vec::new();
     }
-    let mut label_patch: BTreeMap<String, Option<String>> = existing.metadata.labels.iter().flatten().map(|(key, _)| (key.clone(), None)).collect();
+    let mut label_patch: BTreeMap<String, Option<String>> =
+        existing.metadata.labels.iter().flatten().map(|(key, _)| (key.clone(), None)).collect();
     label_patch.extend(labels.into_iter().map(|(key, value)| (key, Some(value))));
     let shown: Option<Timestamp> = existing.annotation(TRIGGER_TIME).and_then(|text| text.parse().ok());
     let time = trigger.filter(|time| shown.is_none_or(|shown| *time > shown)).map(|time| time.to_string());
@@ -156,7 +164,11 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) 
             node_name: Some(pod.node_name().to_owned()).filter(|name| !name.is_empty()),
             target_ref: Some(target_of(pod)),
         };
-        let list = if publish_not_ready || pod.is_ready() { &mut subset.addresses } else { &mut subset.not_ready_addresses };
+        let list = if publish_not_ready || pod.is_ready() {
+            &mut subset.addresses
+        } else {
+            &mut subset.not_ready_addresses
+        };
         list.get_or_insert_default().push(address);
     }
     (groups.into_values().collect(), count > MAX_CAPACITY)

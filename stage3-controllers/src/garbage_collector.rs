@@ -15,7 +15,10 @@
 //!
 //! # In Kubernetes
 //! `pkg/controller/garbagecollector/`. Left out: breaking of circles of foreground deletion, `OwnerRefInvalidNamespace` events.
-#![expect(clippy::disallowed_methods, reason = "shell: watches every kind and deletes through the API server")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: watches every kind and deletes through the API server"
+)]
 
 pub mod attempt;
 pub mod graph;
@@ -75,7 +78,12 @@ struct Collector {
 }
 
 /// Runs the collector with this many workers until `shutdown`. `rediscover` wakes it when custom kinds come or go.
-pub async fn run(executor: Executor, workers: usize, rediscover: Arc<tokio::sync::Notify>, shutdown: CancellationToken) {
+pub async fn run(
+    executor: Executor,
+    workers: usize,
+    rediscover: Arc<tokio::sync::Notify>,
+    shutdown: CancellationToken,
+) {
     let collector = Arc::new(Collector {
         executor,
         graph: Mutex::default(),
@@ -118,7 +126,9 @@ pub async fn run(executor: Executor, workers: usize, rediscover: Arc<tokio::sync
         }
     }
     collector.queue.shut_down();
-    let _ = tokio::time::timeout(Duration::from_secs(5), async { while tasks.join_next().await.is_some() {} }).await;
+    let _ =
+        tokio::time::timeout(Duration::from_secs(5), async { while tasks.join_next().await.is_some() {} })
+            .await;
 }
 
 /// Starts a monitor for each new kind and stops those of kinds that are gone.
@@ -143,7 +153,13 @@ fn sync_monitors(
         }
         let (stop, store) = (shutdown.child_token(), Store::<PartialObjectMetadata>::new());
         let client = collector.executor.client().clone();
-        tokio::spawn(list_watch::run(client, kind.collection_path(""), String::new(), store.clone(), stop.clone()));
+        tokio::spawn(list_watch::run(
+            client,
+            kind.collection_path(""),
+            String::new(),
+            store.clone(),
+            stop.clone(),
+        ));
         tokio::spawn(feed(collector.clone(), kind.clone(), store.clone(), stop.clone()));
         monitors.insert(kind, (stop, store));
     }
@@ -151,19 +167,29 @@ fn sync_monitors(
 }
 
 /// Carries the changes of one kind into the graph.
-async fn feed(collector: Arc<Collector>, kind: Deletable, store: Store<PartialObjectMetadata>, stop: CancellationToken) {
+async fn feed(
+    collector: Arc<Collector>,
+    kind: Deletable,
+    store: Store<PartialObjectMetadata>,
+    stop: CancellationToken,
+) {
     let mut subscription = store.subscribe();
     loop {
         let event = tokio::select! {
             event = subscription.next() => event,
             () = stop.cancelled() => return,
         };
-        let upsert = |object: &PartialObjectMetadata| collector.graph.lock().upsert(&kind.api_version, &kind.kind, &object.metadata);
+        let upsert = |object: &PartialObjectMetadata| {
+            collector.graph.lock().upsert(&kind.api_version, &kind.kind, &object.metadata)
+        };
         let work = match event {
             None => return,
             Some(Event::Added(object)) => upsert(&object),
             Some(Event::Modified { old, new }) => {
-                let facts = |object: &PartialObjectMetadata| ObjectMeta { resource_version: None, ..object.metadata.clone() };
+                let facts = |object: &PartialObjectMetadata| ObjectMeta {
+                    resource_version: None,
+                    ..object.metadata.clone()
+                };
                 if facts(&old) == facts(&new) { Vec::new() } else { upsert(&new) }
             }
             Some(Event::Deleted(object)) => collector.graph.lock().remove(object.uid()),
@@ -218,20 +244,42 @@ impl Collector {
         let why = format!("the owner of {} {} is gone", node.identity.kind, node.identity.name);
         match decide(&latest.metadata, &owners, !node.dependents.is_empty()) {
             Decision::Keep => Ok(()),
-            Decision::Patch(patch) => self.execute(Action::Patch { target, subresource: "", patch, why, announce: None }).await,
+            Decision::Patch(patch) => {
+                self.execute(Action::Patch { target, subresource: "", patch, why, announce: None }).await
+            }
             Decision::Delete(propagation) => {
-                self.execute(Action::Delete { target, propagation: Some(propagation), grace_period_seconds: None, why, announce: None }).await
+                self.execute(Action::Delete {
+                    target,
+                    propagation: Some(propagation),
+                    grace_period_seconds: None,
+                    why,
+                    announce: None,
+                })
+                .await
             }
         }
     }
 
     /// A foreground deletion goes on when nothing blocks it any more.
-    async fn go_on_deleting(&self, uid: &str, node: &Node, latest: &PartialObjectMetadata) -> Result<(), CollectError> {
+    async fn go_on_deleting(
+        &self,
+        uid: &str,
+        node: &Node,
+        latest: &PartialObjectMetadata,
+    ) -> Result<(), CollectError> {
         let blocking = self.graph.lock().blocking_dependents(uid);
         if blocking.is_empty() {
             let Some(patch) = finalizer_patch(&latest.metadata, FOREGROUND) else { return Ok(()) };
             let target = self.target(&node.identity, uid)?;
-            return self.execute(Action::Patch { target, subresource: "", patch, why: "nothing blocks its deletion any more".into(), announce: None }).await;
+            return self
+                .execute(Action::Patch {
+                    target,
+                    subresource: "",
+                    patch,
+                    why: "nothing blocks its deletion any more".into(),
+                    announce: None,
+                })
+                .await;
         }
         for dependent in blocking {
             let waits_itself = self.graph.lock().get(&dependent).is_some_and(|node| node.deleting_dependents);
@@ -246,15 +294,34 @@ impl Collector {
         let Some(owner) = self.graph.lock().get(uid).cloned() else { return Ok(()) };
         for dependent in &owner.dependents {
             let Some(node) = self.graph.lock().get(dependent).cloned() else { continue };
-            let Some(latest) = self.look_up(&node.identity).await?.filter(|latest| latest.uid() == dependent) else { continue };
+            let Some(latest) = self.look_up(&node.identity).await?.filter(|latest| latest.uid() == dependent)
+            else {
+                continue;
+            };
             let Some(patch) = orphan_patch(&latest.metadata, uid) else { continue };
             let target = self.target(&node.identity, dependent)?;
-            self.execute(Action::Patch { target, subresource: "", patch, why: "its owner is deleted and lets it live".into(), announce: None }).await?;
+            self.execute(Action::Patch {
+                target,
+                subresource: "",
+                patch,
+                why: "its owner is deleted and lets it live".into(),
+                announce: None,
+            })
+            .await?;
         }
-        let Some(latest) = self.look_up(&owner.identity).await?.filter(|latest| latest.uid() == uid) else { return Ok(()) };
+        let Some(latest) = self.look_up(&owner.identity).await?.filter(|latest| latest.uid() == uid) else {
+            return Ok(());
+        };
         let Some(patch) = finalizer_patch(&latest.metadata, ORPHAN) else { return Ok(()) };
         let target = self.target(&owner.identity, uid)?;
-        self.execute(Action::Patch { target, subresource: "", patch, why: "its dependents were set free".into(), announce: None }).await
+        self.execute(Action::Patch {
+            target,
+            subresource: "",
+            patch,
+            why: "its dependents were set free".into(),
+            announce: None,
+        })
+        .await
     }
 
     async fn state_of(&self, owner: &OwnerReference, namespace: &str) -> Result<OwnerState, CollectError> {
@@ -265,7 +332,12 @@ impl Collector {
             // What the graph shows may be gone by now; then its deletion brings us here again.
             return Ok(if node.deleting_dependents { OwnerState::Waiting } else { OwnerState::Solid });
         }
-        let identity = Identity { api_version: owner.api_version.clone(), kind: owner.kind.clone(), namespace: namespace.to_owned(), name: owner.name.clone() };
+        let identity = Identity {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: owner.name.clone(),
+        };
         let found = self.look_up(&identity).await?.filter(|found| found.uid() == owner.uid);
         let Some(found) = found else {
             let mut absent = self.absent.lock();
@@ -275,14 +347,18 @@ impl Collector {
             }
             return Ok(OwnerState::Dangling);
         };
-        let waits = found.is_being_deleted() && found.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FOREGROUND);
+        let waits = found.is_being_deleted()
+            && found.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FOREGROUND);
         Ok(if waits { OwnerState::Waiting } else { OwnerState::Solid })
     }
 
     /// The object as the server has it now.
     async fn look_up(&self, identity: &Identity) -> Result<Option<PartialObjectMetadata>, CollectError> {
         let path = self.target(identity, "")?.path();
-        let request = http::Request::get(path).header("accept", "application/json").body(Bytes::new()).expect("a path made of names is a valid URI");
+        let request = http::Request::get(path)
+            .header("accept", "application/json")
+            .body(Bytes::new())
+            .expect("a path made of names is a valid URI");
         match self.executor.client().request(request).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_not_found() => Ok(None),
@@ -292,10 +368,11 @@ impl Collector {
 
     fn target(&self, identity: &Identity, uid: &str) -> Result<Target, CollectError> {
         let kinds = self.kinds.lock().clone();
-        let kind = kinds.find(&identity.api_version, &identity.kind).ok_or_else(|| CollectError::UnknownKind {
-            api_version: identity.api_version.clone(),
-            kind: identity.kind.clone(),
-        })?;
+        let kind =
+            kinds.find(&identity.api_version, &identity.kind).ok_or_else(|| CollectError::UnknownKind {
+                api_version: identity.api_version.clone(),
+                kind: identity.kind.clone(),
+            })?;
         let namespace = if kind.namespaced { identity.namespace.clone() } else { String::new() };
         Ok(Target {
             api_version: kind.api_version.clone(),

@@ -55,20 +55,32 @@ impl Manager {
     }
 
     /// Starts a controller, if it is enabled. `component` is its name in events.
-    fn start<C: Controller>(&mut self, component: &str, workers: usize, new: impl FnOnce(&InformerFactory) -> C) {
+    fn start<C: Controller>(
+        &mut self,
+        component: &str,
+        workers: usize,
+        new: impl FnOnce(&InformerFactory) -> C,
+    ) {
         if !self.config.is_enabled(C::NAME, true) {
             return;
         }
         let controller = Arc::new(new(&self.factory));
         let executor = self.executor(component);
-        self.tasks.spawn(controller::run(controller, self.factory.clone(), executor, workers, self.shutdown.clone()));
+        self.tasks.spawn(controller::run(
+            controller,
+            self.factory.clone(),
+            executor,
+            workers,
+            self.shutdown.clone(),
+        ));
     }
 }
 
 /// Runs every enabled controller until `shutdown`.
 pub async fn run(client: Client, config: Config, factory: InformerFactory, shutdown: CancellationToken) {
     let recorder = EventRecorder::new(client.clone(), "kube-controller-manager", None);
-    let mut manager = Manager { client, factory, recorder, config, shutdown: shutdown.clone(), tasks: JoinSet::new() };
+    let mut manager =
+        Manager { client, factory, recorder, config, shutdown: shutdown.clone(), tasks: JoinSet::new() };
     start_workloads(&mut manager);
     start_services(&mut manager);
     start_nodes(&mut manager);
@@ -87,7 +99,11 @@ fn start_workloads(manager: &mut Manager) {
 
 fn start_services(manager: &mut Manager) {
     let flags = manager.config.flags.clone();
-    manager.start("endpoint-slice-controller", flags.concurrent_service_endpoint_syncs, EndpointSliceController::new);
+    manager.start(
+        "endpoint-slice-controller",
+        flags.concurrent_service_endpoint_syncs,
+        EndpointSliceController::new,
+    );
     manager.start("endpoint-slice-mirroring-controller", 2, EndpointSliceMirroringController::new);
     manager.start("endpoint-controller", flags.concurrent_endpoint_syncs, EndpointsController::new);
 }
@@ -96,7 +112,12 @@ fn start_nodes(manager: &mut Manager) {
     manager.start("node-controller", 4, NodeTaints::new);
     if manager.config.is_enabled(NodeTaints::NAME, true) {
         let (executor, periods) = (manager.executor("node-controller"), manager.config.periods);
-        manager.tasks.spawn(monitor::run(manager.factory.clone(), executor, periods, manager.shutdown.clone()));
+        manager.tasks.spawn(monitor::run(
+            manager.factory.clone(),
+            executor,
+            periods,
+            manager.shutdown.clone(),
+        ));
     }
     manager.start("taint-eviction-controller", 8, TaintEviction::new);
     if let Some(set) = manager.config.node_cidrs {
@@ -115,18 +136,36 @@ fn start_housekeeping(manager: &mut Manager) {
     let flags = manager.config.flags.clone();
     if manager.config.is_enabled("namespace-controller", true) {
         let executor = manager.executor("namespace-controller");
-        manager.tasks.spawn(namespace::run(manager.factory.clone(), executor, flags.concurrent_namespace_syncs, manager.shutdown.clone()));
+        manager.tasks.spawn(namespace::run(
+            manager.factory.clone(),
+            executor,
+            flags.concurrent_namespace_syncs,
+            manager.shutdown.clone(),
+        ));
     }
     if manager.config.is_enabled("garbage-collector-controller", true) {
         let rediscover = Arc::new(tokio::sync::Notify::new());
-        manager.tasks.spawn(watch_custom_kinds(manager.factory.clone(), rediscover.clone(), manager.shutdown.clone()));
+        manager.tasks.spawn(watch_custom_kinds(
+            manager.factory.clone(),
+            rediscover.clone(),
+            manager.shutdown.clone(),
+        ));
         let executor = manager.executor("garbage-collector-controller");
-        manager.tasks.spawn(garbage_collector::run(executor, flags.concurrent_gc_syncs, rediscover, manager.shutdown.clone()));
+        manager.tasks.spawn(garbage_collector::run(
+            executor,
+            flags.concurrent_gc_syncs,
+            rediscover,
+            manager.shutdown.clone(),
+        ));
     }
 }
 
 /// Tells the garbage collector when custom kinds come, change or go.
-async fn watch_custom_kinds(factory: InformerFactory, rediscover: Arc<tokio::sync::Notify>, shutdown: CancellationToken) {
+async fn watch_custom_kinds(
+    factory: InformerFactory,
+    rediscover: Arc<tokio::sync::Notify>,
+    shutdown: CancellationToken,
+) {
     let mut subscription = factory.store::<CustomResourceDefinition>().subscribe();
     loop {
         tokio::select! {

@@ -71,13 +71,21 @@ pub async fn run(factory: InformerFactory, executor: Executor, workers: usize, s
         };
         match event {
             None => break,
-            Some(Event::Resync) => namespaces.list().iter().filter(|one| one.is_being_deleted()).for_each(|one| emptier.queue.add(one.key())),
-            Some(Event::Added(one) | Event::Modified { new: one, .. }) if one.is_being_deleted() => emptier.queue.add(one.key()),
+            Some(Event::Resync) => namespaces
+                .list()
+                .iter()
+                .filter(|one| one.is_being_deleted())
+                .for_each(|one| emptier.queue.add(one.key())),
+            Some(Event::Added(one) | Event::Modified { new: one, .. }) if one.is_being_deleted() => {
+                emptier.queue.add(one.key())
+            }
             Some(_) => {}
         }
     }
     emptier.queue.shut_down();
-    let _ = tokio::time::timeout(Duration::from_secs(5), async { while tasks.join_next().await.is_some() {} }).await;
+    let _ =
+        tokio::time::timeout(Duration::from_secs(5), async { while tasks.join_next().await.is_some() {} })
+            .await;
 }
 
 impl Emptier {
@@ -89,7 +97,8 @@ impl Emptier {
                 let tries = self.queue.num_requeues(key);
                 let after = self.queue.add_rate_limited(key.clone());
                 let early = Duration::from_millis(500) * 2_u32.saturating_pow(tries.min(10));
-                self.queue.add_after(key.clone(), early.min(estimate / 2 + Duration::from_secs(1)).max(after));
+                self.queue
+                    .add_after(key.clone(), early.min(estimate / 2 + Duration::from_secs(1)).max(after));
             }
             Err(error) => {
                 warn!(namespace = %key.name, error = %message_of(&error), "Unable to empty namespace, will retry");
@@ -100,7 +109,9 @@ impl Emptier {
 
     /// One round. `None`: nothing is left to do; otherwise when something may be.
     async fn sync(&self, name: &str) -> Result<Option<Duration>, ClientError> {
-        let Some(namespace) = self.factory.store::<Namespace>().get(&NamespacedName::cluster(name)) else { return Ok(None) };
+        let Some(namespace) = self.factory.store::<Namespace>().get(&NamespacedName::cluster(name)) else {
+            return Ok(None);
+        };
         let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.clone()).unwrap_or_default();
         if !namespace.is_being_deleted() || !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
@@ -108,9 +119,11 @@ impl Emptier {
         let remaining = self.delete_all(name).await?;
         let conditions = conditions::compute(&namespace, &remaining, Timestamp::now());
         let current = namespace.status.clone().unwrap_or_default();
-        if current.conditions.as_ref() != Some(&conditions) || current.phase.as_deref() != Some("Terminating") {
+        if current.conditions.as_ref() != Some(&conditions) || current.phase.as_deref() != Some("Terminating")
+        {
             let patch = json!({"status": {"phase": "Terminating", "conditions": conditions}});
-            let outcome = self.executor.execute(vec![Action::patch_status(namespace.as_ref(), patch, "")]).await;
+            let outcome =
+                self.executor.execute(vec![Action::patch_status(namespace.as_ref(), patch, "")]).await;
             if let Some(failure) = outcome.failure.filter(|failure| !failure.source.is_not_found()) {
                 return Err(failure.source);
             }
@@ -129,9 +142,18 @@ impl Emptier {
         let kinds = deletable_kinds(client).await?;
         let mut remaining = Remaining { undiscovered: kinds.failed.clone(), ..Remaining::default() };
         let mut namespaced: Vec<&Deletable> = kinds.all.iter().filter(|kind| kind.namespaced).collect();
-        namespaced.sort_by_key(|kind| (kind.resource != "pods" || kind.api_version != "v1", kind.api_version.clone(), kind.resource.clone()));
+        namespaced.sort_by_key(|kind| {
+            (
+                kind.resource != "pods" || kind.api_version != "v1",
+                kind.api_version.clone(),
+                kind.resource.clone(),
+            )
+        });
         let pods = self.factory.store::<Pod>().in_namespace(namespace);
-        let grace = |pod: &Arc<Pod>| pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30).max(0) as u64;
+        let grace = |pod: &Arc<Pod>| {
+            pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30).max(0)
+                as u64
+        };
         let pod_estimate = Duration::from_secs(pods.iter().map(grace).max().unwrap_or(0));
         for kind in namespaced {
             match delete_kind(client, kind, namespace).await {
@@ -172,7 +194,11 @@ impl Emptier {
 }
 
 /// Deletes all objects of a kind in a namespace; returns the finalizers of what is left, one list an object.
-async fn delete_kind(client: &Client, kind: &Deletable, namespace: &str) -> Result<Vec<Vec<String>>, ClientError> {
+async fn delete_kind(
+    client: &Client,
+    kind: &Deletable,
+    namespace: &str,
+) -> Result<Vec<Vec<String>>, ClientError> {
     let path = kind.collection_path(namespace);
     let objects = list(client, &path).await?;
     if objects.is_empty() {
@@ -183,7 +209,8 @@ async fn delete_kind(client: &Client, kind: &Deletable, namespace: &str) -> Resu
         client.send(request(http::Method::DELETE, &path, Some(&options))).await?;
     } else {
         for (name, _) in &objects {
-            match client.send(request(http::Method::DELETE, &format!("{path}/{name}"), Some(&options))).await {
+            match client.send(request(http::Method::DELETE, &format!("{path}/{name}"), Some(&options))).await
+            {
                 Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
             }
@@ -198,7 +225,8 @@ async fn list(client: &Client, path: &str) -> Result<BTreeMap<String, Vec<String
     let items = list["items"].as_array().cloned().unwrap_or_default();
     let entry = |item: &Value| {
         let finalizers = item["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let finalizers = finalizers.iter().filter_map(|finalizer| finalizer.as_str().map(str::to_owned)).collect();
+        let finalizers =
+            finalizers.iter().filter_map(|finalizer| finalizer.as_str().map(str::to_owned)).collect();
         Some((item["metadata"]["name"].as_str()?.to_owned(), finalizers))
     };
     Ok(items.iter().filter_map(entry).collect())

@@ -114,9 +114,20 @@ impl Controller for NodeIpam {
             Event::Deleted(node) => {
                 controller.given.lock().remove(node.object_name());
                 // A node that found no range left may have one now.
-                controller.nodes.list().iter().filter(|node| range_of(node).is_none()).map(|node| node.key()).collect()
+                controller
+                    .nodes
+                    .list()
+                    .iter()
+                    .filter(|node| range_of(node).is_none())
+                    .map(|node| node.key())
+                    .collect()
             }
-            event => event.object().filter(|node| range_of(node).is_none()).map(|node| node.key()).into_iter().collect(),
+            event => event
+                .object()
+                .filter(|node| range_of(node).is_none())
+                .map(|node| node.key())
+                .into_iter()
+                .collect(),
         });
     }
 
@@ -124,7 +135,8 @@ impl Controller for NodeIpam {
         let node = self.nodes.get(key).filter(|node| range_of(node).is_none() && !node.is_being_deleted())?;
         let mut given = self.given.lock();
         if !given.contains_key(&key.name) {
-            let mut used: BTreeSet<String> = self.nodes.list().iter().filter_map(|node| range_of(node).map(str::to_owned)).collect();
+            let mut used: BTreeSet<String> =
+                self.nodes.list().iter().filter_map(|node| range_of(node).map(str::to_owned)).collect();
             used.extend(given.values().cloned());
             if let Some(range) = self.set.first_free(&used) {
                 given.insert(key.name.clone(), range);

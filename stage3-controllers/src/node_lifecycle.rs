@@ -92,19 +92,32 @@ impl Controller for NodeTaints {
 /// Decides the `NoSchedule` taints of one node.
 pub fn reconcile(world: &World) -> Vec<Action> {
     let node = world.node.as_ref();
-    let called_for = |(kind, status, _): &&(&str, &str, &str)| node_condition(node, kind).is_some_and(|condition| condition.status == *status);
-    let mut wanted: Vec<&str> = CONDITION_TAINTS.iter().filter(called_for).map(|(_, _, taint)| *taint).collect();
+    let called_for = |(kind, status, _): &&(&str, &str, &str)| {
+        node_condition(node, kind).is_some_and(|condition| condition.status == *status)
+    };
+    let mut wanted: Vec<&str> =
+        CONDITION_TAINTS.iter().filter(called_for).map(|(_, _, taint)| *taint).collect();
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         wanted.push(UNSCHEDULABLE);
     }
     let present = taints_of(node);
     let ours = |taint: &Taint| {
-        taint.effect == "NoSchedule" && (taint.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| taint.key == *key))
+        taint.effect == "NoSchedule"
+            && (taint.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| taint.key == *key))
     };
-    let mut taints: Vec<Taint> = present.iter().filter(|taint| !ours(taint) || wanted.contains(&taint.key.as_str())).cloned().collect();
+    let mut taints: Vec<Taint> = present
+        .iter()
+        .filter(|taint| !ours(taint) || wanted.contains(&taint.key.as_str()))
+        .cloned()
+        .collect();
     for key in wanted {
         if !taints.iter().any(|taint| taint.key == key && taint.effect == "NoSchedule") {
-            taints.push(Taint { key: key.to_owned(), effect: "NoSchedule".to_owned(), time_added: Some(Time(world.now)), value: None });
+            taints.push(Taint {
+                key: key.to_owned(),
+                effect: "NoSchedule".to_owned(),
+                time_added: Some(Time(world.now)),
+                value: None,
+            });
         }
     }
     if taints == present { Vec::new() } else { vec![patch_taints(node, &taints, "its conditions changed")] }
@@ -114,10 +127,17 @@ pub fn reconcile(world: &World) -> Vec<Action> {
 /// Replaces a node's taints, if nobody changed the node meanwhile.
 pub(crate) fn patch_taints(node: &Node, taints: &[Taint], why: &str) -> Action {
     let taints = (!taints.is_empty()).then(|| encode(&taints));
-    Action::patch(node, json!({"spec": {"taints": taints}, "metadata": {"resourceVersion": node.metadata.resource_version}}), why)
+    Action::patch(
+        node,
+        json!({"spec": {"taints": taints}, "metadata": {"resourceVersion": node.metadata.resource_version}}),
+        why,
+    )
 }
 
 /// `Node node-1 status is now: NodeNotReady`.
 pub(crate) fn status_event(node: &Node, status: &str) -> Action {
-    Action::record(node, EventText::normal(status, format!("Node {} status is now: {status}", node.object_name())))
+    Action::record(
+        node,
+        EventText::normal(status, format!("Node {} status is now: {status}", node.object_name())),
+    )
 }

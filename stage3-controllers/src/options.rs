@@ -134,7 +134,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(invalid)?;
+        let digits =
+            rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(invalid)?;
         let number: f64 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
         let end = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
@@ -171,8 +172,16 @@ impl ControllerFlags {
     ///
     /// # Errors
     /// When the cluster CIDR cannot be cut into node CIDRs.
-    pub fn config(&self, root_ca: Option<String>, service_account_key: Option<String>) -> Result<Config, CidrError> {
-        let node_cidrs = if self.allocate_node_cidrs { Some(CidrSet::new(&self.cluster_cidr, self.node_cidr_mask_size)?) } else { None };
+    pub fn config(
+        &self,
+        root_ca: Option<String>,
+        service_account_key: Option<String>,
+    ) -> Result<Config, CidrError> {
+        let node_cidrs = if self.allocate_node_cidrs {
+            Some(CidrSet::new(&self.cluster_cidr, self.node_cidr_mask_size)?)
+        } else {
+            None
+        };
         let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         let periods = Periods {
             grace: signed(self.node_monitor_grace_period),
@@ -218,7 +227,9 @@ mod tests {
     #[test]
     fn controllers_are_chosen_by_name() {
         let all = config(&[]);
-        assert!(all.is_enabled("job-controller", true) && !all.is_enabled("bootstrap-signer-controller", false));
+        assert!(
+            all.is_enabled("job-controller", true) && !all.is_enabled("bootstrap-signer-controller", false)
+        );
         let some = config(&["--controllers=*,-job-controller"]);
         assert!(!some.is_enabled("job-controller", true) && some.is_enabled("deployment-controller", true));
         let one = config(&["--controllers=job-controller"]);
@@ -235,8 +246,12 @@ mod tests {
 
     #[test]
     fn flags_with_and_without_value_are_accepted() {
-        let parse = |arguments: &[&str]| Cli::try_parse_from(std::iter::once(&"x").chain(arguments)).unwrap().flags;
-        assert!(parse(&["--leader-elect", "--use-service-account-credentials=true", "--secure-port=0"]).leader_elect);
+        let parse =
+            |arguments: &[&str]| Cli::try_parse_from(std::iter::once(&"x").chain(arguments)).unwrap().flags;
+        assert!(
+            parse(&["--leader-elect", "--use-service-account-credentials=true", "--secure-port=0"])
+                .leader_elect
+        );
         assert!(!parse(&["--leader-elect=false", "-v", "4"]).leader_elect);
         assert!(config(&["--allocate-node-cidrs=false"]).node_cidrs.is_none());
     }

@@ -69,7 +69,10 @@ impl PodGarbageCollector {
     /// A controller that keeps this many finished pods.
     pub fn new(factory: &InformerFactory, threshold: usize) -> Self {
         let pods = factory.store::<Pod>();
-        pods.add_index(FINISHED_INDEX, Arc::new(|pod: &Pod| if pod.is_terminal() { vec![String::new()] } else { Vec::new() }));
+        pods.add_index(
+            FINISHED_INDEX,
+            Arc::new(|pod: &Pod| if pod.is_terminal() { vec![String::new()] } else { Vec::new() }),
+        );
         pods.add_index(NODE_INDEX, Arc::new(|pod: &Pod| vec![pod.node_name().to_owned()]));
         PodGarbageCollector { pods, nodes: factory.store(), threshold, missing_since: Mutex::default() }
     }
@@ -82,13 +85,19 @@ impl Controller for PodGarbageCollector {
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on::<Pod>(|event| match event {
             Event::Added(pod) => vec![pod.key(), NamespacedName::default()],
-            Event::Modified { old, new } if !old.is_terminal() && new.is_terminal() => vec![new.key(), NamespacedName::default()],
-            Event::Modified { old, new } if old.node_name() != new.node_name() || new.is_being_deleted() => vec![new.key()],
+            Event::Modified { old, new } if !old.is_terminal() && new.is_terminal() => {
+                vec![new.key(), NamespacedName::default()]
+            }
+            Event::Modified { old, new } if old.node_name() != new.node_name() || new.is_being_deleted() => {
+                vec![new.key()]
+            }
             _ => Vec::new(),
         });
         let controller = self.clone();
         wakes.on::<Node>(move |event| match event {
-            Event::Deleted(node) => controller.pods.by_index(NODE_INDEX, node.object_name()).iter().map(|pod| pod.key()).collect(),
+            Event::Deleted(node) => {
+                controller.pods.by_index(NODE_INDEX, node.object_name()).iter().map(|pod| pod.key()).collect()
+            }
             Event::Added(node) => {
                 controller.missing_since.lock().remove(node.object_name());
                 Vec::new()
@@ -100,13 +109,15 @@ impl Controller for PodGarbageCollector {
     fn observe(&self, key: &NamespacedName, now: Timestamp) -> Option<World> {
         if key.name.is_empty() {
             let finished = self.pods.count(FINISHED_INDEX, "");
-            let pods = (self.threshold > 0 && finished > self.threshold).then(|| self.pods.by_index(FINISHED_INDEX, ""));
+            let pods = (self.threshold > 0 && finished > self.threshold)
+                .then(|| self.pods.by_index(FINISHED_INDEX, ""));
             return pods.map(|pods| World::Finished { pods, threshold: self.threshold });
         }
         let pod = self.pods.get(key)?;
         let node = pod.node_name();
         let missing = !node.is_empty() && self.nodes.get(&NamespacedName::cluster(node)).is_none();
-        let node_missing_since = missing.then(|| *self.missing_since.lock().entry(node.to_owned()).or_insert(now));
+        let node_missing_since =
+            missing.then(|| *self.missing_since.lock().entry(node.to_owned()).or_insert(now));
         Some(World::Pod { pod, node_missing_since, now })
     }
 
@@ -116,7 +127,10 @@ impl Controller for PodGarbageCollector {
                 let mut oldest: Vec<&Arc<Pod>> = pods.iter().collect();
                 oldest.sort_by_key(|pod| (pod.created().map(|time| time.0), pod.key()));
                 let surplus = oldest.len().saturating_sub(*threshold);
-                oldest[..surplus].iter().map(|pod| Action::delete(pod.as_ref(), "too many finished pods").with_grace(0)).collect()
+                oldest[..surplus]
+                    .iter()
+                    .map(|pod| Action::delete(pod.as_ref(), "too many finished pods").with_grace(0))
+                    .collect()
             }
             World::Pod { pod, node_missing_since: Some(since), now } => {
                 let left = SignedDuration::from_secs(QUARANTINE_SECONDS) - now.duration_since(*since);
@@ -127,7 +141,10 @@ impl Controller for PodGarbageCollector {
                 if !pod.is_terminal() {
                     actions.push(fail(pod, *now));
                 }
-                actions.push(Action::delete(pod.as_ref(), format!("node {} no longer exists", pod.node_name())).with_grace(0));
+                actions.push(
+                    Action::delete(pod.as_ref(), format!("node {} no longer exists", pod.node_name()))
+                        .with_grace(0),
+                );
                 actions
             }
             World::Pod { pod, .. } if pod.is_being_deleted() && pod.node_name().is_empty() => {
@@ -141,7 +158,11 @@ impl Controller for PodGarbageCollector {
 fn fail(pod: &Pod, now: Timestamp) -> Action {
     let target = disruption_target("DeletionByPodGC", "PodGC: node no longer exists", now);
     let conditions = with_condition(pod, target);
-    Action::patch_status(pod, json!({"status": {"phase": "Failed", "conditions": encode(&conditions)}, "metadata": {"resourceVersion": pod.metadata.resource_version}}), "its node no longer exists")
+    Action::patch_status(
+        pod,
+        json!({"status": {"phase": "Failed", "conditions": encode(&conditions)}, "metadata": {"resourceVersion": pod.metadata.resource_version}}),
+        "its node no longer exists",
+    )
 }
 
 /// The condition that says why a pod is about to be disrupted.

@@ -50,7 +50,11 @@ pub struct RootCaPublisher {
 impl RootCaPublisher {
     /// A controller that publishes this PEM.
     pub fn new(factory: &InformerFactory, root_ca: &str) -> Self {
-        RootCaPublisher { namespaces: factory.store(), config_maps: factory.store(), root_ca: Arc::from(root_ca) }
+        RootCaPublisher {
+            namespaces: factory.store(),
+            config_maps: factory.store(),
+            root_ca: Arc::from(root_ca),
+        }
     }
 }
 
@@ -62,7 +66,10 @@ impl Controller for RootCaPublisher {
         wakes.on_own::<Namespace>();
         wakes.on::<ConfigMap>(|event| {
             let config_map = event.object().filter(|config_map| config_map.object_name() == ROOT_CA);
-            config_map.map(|config_map| NamespacedName::cluster(config_map.object_namespace())).into_iter().collect()
+            config_map
+                .map(|config_map| NamespacedName::cluster(config_map.object_namespace()))
+                .into_iter()
+                .collect()
         });
     }
 
@@ -87,10 +94,12 @@ impl Controller for RootCaPublisher {
             let config_map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
             return vec![Action::create(&config_map, "pods of this namespace verify the API server with it")];
         };
-        if existing.data.as_ref() == Some(&data) && existing.annotation(DESCRIPTION) == Some(DESCRIPTION_TEXT) {
+        if existing.data.as_ref() == Some(&data) && existing.annotation(DESCRIPTION) == Some(DESCRIPTION_TEXT)
+        {
             return Vec::new();
         }
-        let mut patched: BTreeMap<String, Option<String>> = existing.data.iter().flatten().map(|(key, _)| (key.clone(), None)).collect();
+        let mut patched: BTreeMap<String, Option<String>> =
+            existing.data.iter().flatten().map(|(key, _)| (key.clone(), None)).collect();
         patched.extend(data.into_iter().map(|(key, value)| (key, Some(value))));
         let patch = json!({"metadata": {"annotations": {DESCRIPTION: DESCRIPTION_TEXT}}, "data": patched});
         vec![Action::patch(existing.as_ref(), patch, "its content is not the cluster's CA")]

@@ -56,7 +56,9 @@ impl Controller for ServiceAccountController {
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on_own::<Namespace>();
         wakes.on::<ServiceAccount>(|event| match event {
-            Event::Deleted(account) if account.object_name() == DEFAULT => vec![NamespacedName::cluster(account.object_namespace())],
+            Event::Deleted(account) if account.object_name() == DEFAULT => {
+                vec![NamespacedName::cluster(account.object_namespace())]
+            }
             _ => Vec::new(),
         });
     }

@@ -61,17 +61,29 @@ impl Cluster {
 
     /// Creates an object as a user would.
     pub fn create(&mut self, resource: &str, object: Value) -> NamespacedName {
-        let key = NamespacedName::new(object["metadata"]["namespace"].as_str().unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
+        let key = NamespacedName::new(
+            object["metadata"]["namespace"].as_str().unwrap_or_default(),
+            object["metadata"]["name"].as_str().unwrap_or_default(),
+        );
         self.insert(resource, key, object).unwrap()
     }
 
-    fn insert(&mut self, resource: &str, mut key: NamespacedName, mut object: Value) -> Result<NamespacedName, Refused> {
+    fn insert(
+        &mut self,
+        resource: &str,
+        mut key: NamespacedName,
+        mut object: Value,
+    ) -> Result<NamespacedName, Refused> {
         if resource == "pods" && self.pod_quota.is_some_and(|quota| self.list("pods").count() >= quota) {
             return Err(Refused::Quota);
         }
         if key.name.is_empty() {
             self.named += 1;
-            key.name = format!("{}{:05}", object["metadata"]["generateName"].as_str().unwrap_or_default(), self.named);
+            key.name = format!(
+                "{}{:05}",
+                object["metadata"]["generateName"].as_str().unwrap_or_default(),
+                self.named
+            );
         }
         if self.objects.contains_key(&(resource.to_owned(), key.clone())) {
             return Err(Refused::AlreadyExists);
@@ -114,11 +126,14 @@ impl Cluster {
             return;
         }
         if after["spec"] != before["spec"] {
-            after["metadata"]["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+            after["metadata"]["generation"] =
+                json!(before["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
         }
         after["metadata"]["resourceVersion"] = json!(self.next_revision());
         let id = (resource.to_owned(), key.clone());
-        let gone = after["metadata"]["deletionTimestamp"].is_string() && resource != "pods" && after["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        let gone = after["metadata"]["deletionTimestamp"].is_string()
+            && resource != "pods"
+            && after["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
         if gone {
             self.objects.remove(&id);
         } else {
@@ -129,8 +144,11 @@ impl Cluster {
     /// Deletes an object as the server does: pods on a node end gracefully, objects with finalizers wait.
     pub fn delete(&mut self, resource: &str, key: &NamespacedName, force: bool) {
         let Some(object) = self.get(resource, key) else { return };
-        let on_node = resource == "pods" && object["spec"]["nodeName"].is_string() && !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let waits = object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        let on_node = resource == "pods"
+            && object["spec"]["nodeName"].is_string()
+            && !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let waits =
+            object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
         if (on_node && !force) || waits {
             let now = self.now.to_string();
             self.change(resource, key, |object| {
@@ -149,7 +167,10 @@ impl Cluster {
         match action {
             Action::Create { target, object, announce, .. } => {
                 let created = self.insert(&target.resource, target.key.clone(), object.clone());
-                self.announce(announce.as_deref(), created.as_ref().map(|key| key.name.as_str()).map_err(|refused| *refused));
+                self.announce(
+                    announce.as_deref(),
+                    created.as_ref().map(|key| key.name.as_str()).map_err(|refused| *refused),
+                );
                 created.map(drop)
             }
             Action::UpdateStatus { target, object } => {
@@ -188,7 +209,8 @@ impl Cluster {
                 Ok(())
             }
             Action::Record { about, event } => {
-                let (kind, name) = (about.kind.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+                let (kind, name) =
+                    (about.kind.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
                 self.events.push(format!("{kind}/{name} {} {}: {}", event.kind, event.reason, event.message));
                 Ok(())
             }
@@ -208,23 +230,41 @@ impl Cluster {
         let Some(announce) = announce else { return };
         let text = match result {
             Ok(name) => announce.success.as_ref().map(|text| (text, text.message.replace("{name}", name))),
-            Err(refused) => announce.failure.as_ref().map(|text| (text, text.message.replace("{error}", &format!("{refused:?}")))),
+            Err(refused) => announce
+                .failure
+                .as_ref()
+                .map(|text| (text, text.message.replace("{error}", &format!("{refused:?}")))),
         };
         if let Some((text, message)) = text {
-            let (kind, name) = (announce.about.kind.clone().unwrap_or_default(), announce.about.name.clone().unwrap_or_default());
+            let (kind, name) = (
+                announce.about.kind.clone().unwrap_or_default(),
+                announce.about.name.clone().unwrap_or_default(),
+            );
             self.events.push(format!("{kind}/{name} {} {}: {message}", text.kind, text.reason));
         }
     }
 
+    #[expect(dead_code, reason = "for worlds with owners that go")]
     /// What the garbage collector would do: what names only owners that are gone goes.
     pub fn collect_garbage(&mut self) {
         loop {
-            let uids: BTreeSet<String> = self.objects.values().filter_map(|object| object["metadata"]["uid"].as_str().map(str::to_owned)).collect();
+            let uids: BTreeSet<String> = self
+                .objects
+                .values()
+                .filter_map(|object| object["metadata"]["uid"].as_str().map(str::to_owned))
+                .collect();
             let orphaned = |object: &Value| {
                 let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-                !owners.is_empty() && owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default())) && !object["metadata"]["deletionTimestamp"].is_string()
+                !owners.is_empty()
+                    && owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()))
+                    && !object["metadata"]["deletionTimestamp"].is_string()
             };
-            let gone: Vec<(String, NamespacedName)> = self.objects.iter().filter(|(_, object)| orphaned(object)).map(|(id, _)| id.clone()).collect();
+            let gone: Vec<(String, NamespacedName)> = self
+                .objects
+                .iter()
+                .filter(|(_, object)| orphaned(object))
+                .map(|(id, _)| id.clone())
+                .collect();
             if gone.is_empty() {
                 return;
             }
@@ -234,7 +274,8 @@ impl Cluster {
 
     /// A kubelet and a scheduler of one sentence: bind pending pods, make them ready, end those that are being deleted.
     pub fn run_pods(&mut self) {
-        let pods: Vec<(NamespacedName, Value)> = self.list("pods").map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        let pods: Vec<(NamespacedName, Value)> =
+            self.list("pods").map(|(key, pod)| (key.clone(), pod.clone())).collect();
         for (number, (key, pod)) in pods.into_iter().enumerate() {
             let behaviour = pod["metadata"]["annotations"]["fake"].as_str().unwrap_or("ready").to_owned();
             if pod["metadata"]["deletionTimestamp"].is_string() {
@@ -318,7 +359,10 @@ impl<C: Controller> Decide for Arc<C> {
 }
 
 /// Makes a controller on stores and lets it name those that it reads.
-pub fn make<C: Controller>(factory: &InformerFactory, new: impl FnOnce(&InformerFactory) -> C) -> Box<dyn Decide> {
+pub fn make<C: Controller>(
+    factory: &InformerFactory,
+    new: impl FnOnce(&InformerFactory) -> C,
+) -> Box<dyn Decide> {
     let controller = Arc::new(new(factory));
     register(&controller, factory);
     Box::new(controller)

@@ -81,10 +81,14 @@ pub fn no_execute_taints(node: &Node) -> Vec<Taint> {
 
 /// Whether a toleration tolerates a taint.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let matches = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted.is_empty() || wanted == value);
+    let matches = |wanted: &Option<String>, value: &str| {
+        wanted.as_deref().is_none_or(|wanted| wanted.is_empty() || wanted == value)
+    };
     let value_matches = match toleration.operator.as_deref().unwrap_or("Equal") {
         "Exists" => true,
-        "Equal" | "" => toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default(),
+        "Equal" | "" => {
+            toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
+        }
         _ => false,
     };
     matches(&toleration.effect, &taint.effect) && matches(&toleration.key, &taint.key) && value_matches
@@ -105,7 +109,12 @@ pub fn time_to_stay(tolerations: &[Toleration], taints: &[Taint]) -> Option<Sign
 
 // ANCHOR: taint-eviction-countdown
 /// The countdown that must run for a pod on a node with these taints.
-pub fn next_countdown(pod: &Pod, taints: &[Taint], running: Option<&Countdown>, now: Timestamp) -> Option<Countdown> {
+pub fn next_countdown(
+    pod: &Pod,
+    taints: &[Taint],
+    running: Option<&Countdown>,
+    now: Timestamp,
+) -> Option<Countdown> {
     if taints.is_empty() || pod.is_being_deleted() || pod.is_terminal() {
         return None;
     }
@@ -128,7 +137,13 @@ impl Controller for TaintEviction {
         wakes.on::<Pod>(|event| match event {
             Event::Added(pod) | Event::Deleted(pod) => vec![pod.key()],
             Event::Modified { old, new } => {
-                let facts = |pod: &Pod| (pod.node_name().to_owned(), pod.is_being_deleted(), pod.spec.as_ref().and_then(|spec| spec.tolerations.clone()));
+                let facts = |pod: &Pod| {
+                    (
+                        pod.node_name().to_owned(),
+                        pod.is_being_deleted(),
+                        pod.spec.as_ref().and_then(|spec| spec.tolerations.clone()),
+                    )
+                };
                 if facts(old) == facts(new) { Vec::new() } else { vec![new.key()] }
             }
             Event::Resync => Vec::new(),
@@ -136,7 +151,12 @@ impl Controller for TaintEviction {
         let pods = self.pods.clone();
         wakes.on::<Node>(move |event| match event {
             Event::Modified { old, new } if no_execute_taints(old) == no_execute_taints(new) => Vec::new(),
-            event => event.object().into_iter().flat_map(|node| pods.by_index(NODE_INDEX, node.object_name())).map(|pod| pod.key()).collect(),
+            event => event
+                .object()
+                .into_iter()
+                .flat_map(|node| pods.by_index(NODE_INDEX, node.object_name()))
+                .map(|pod| pod.key())
+                .collect(),
         });
     }
 
@@ -155,7 +175,12 @@ impl Controller for TaintEviction {
 
     fn reconcile(world: &World) -> Vec<Action> {
         let pod = world.pod.as_ref();
-        let told = |text: &str| Action::record(pod, EventText::normal("TaintManagerEviction", format!("{text} Pod {}", pod.key())));
+        let told = |text: &str| {
+            Action::record(
+                pod,
+                EventText::normal("TaintManagerEviction", format!("{text} Pod {}", pod.key())),
+            )
+        };
         match &world.countdown {
             None if world.before.is_some() && !pod.is_being_deleted() => vec![told("Cancelling deletion of")],
             None => Vec::new(),
@@ -163,11 +188,19 @@ impl Controller for TaintEviction {
                 vec![Action::RequeueAfter(positive(countdown.due.duration_since(world.now)))]
             }
             Some(_) => {
-                let target = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", world.now);
+                let target = disruption_target(
+                    "DeletionByTaintManager",
+                    "Taint manager: deleting due to NoExecute taint",
+                    world.now,
+                );
                 let patch = json!({"status": {"conditions": encode(&with_condition(pod, target))}, "metadata": {"resourceVersion": pod.metadata.resource_version}});
                 vec![
                     told("Marking for deletion"),
-                    Action::patch_status(pod, patch, "its node has a NoExecute taint that it does not tolerate"),
+                    Action::patch_status(
+                        pod,
+                        patch,
+                        "its node has a NoExecute taint that it does not tolerate",
+                    ),
                     Action::delete(pod, "its node has a NoExecute taint that it does not tolerate"),
                 ]
             }

@@ -35,7 +35,9 @@ impl TtlAfterFinished {
 /// When a Job finished, if it did.
 pub fn finished_at(job: &Job) -> Option<Timestamp> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let end = conditions.iter().find(|condition| (condition.type_ == "Complete" || condition.type_ == "Failed") && condition.status == "True")?;
+    let end = conditions.iter().find(|condition| {
+        (condition.type_ == "Complete" || condition.type_ == "Failed") && condition.status == "True"
+    })?;
     end.last_transition_time.as_ref().map(|time| time.0)
 }
 
@@ -45,7 +47,9 @@ impl Controller for TtlAfterFinished {
 
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on::<Job>(|event| {
-            let job = event.object().filter(|job| job.spec.as_ref().is_some_and(|spec| spec.ttl_seconds_after_finished.is_some()));
+            let job = event.object().filter(|job| {
+                job.spec.as_ref().is_some_and(|spec| spec.ttl_seconds_after_finished.is_some())
+            });
             job.filter(|job| finished_at(job).is_some()).map(|job| job.key()).into_iter().collect()
         });
     }
@@ -63,7 +67,10 @@ impl Controller for TtlAfterFinished {
         } else if left > SignedDuration::ZERO {
             vec![Action::RequeueAfter(positive(left))]
         } else {
-            vec![Action::delete(job.as_ref(), format!("it finished {ttl} s ago")).with_propagation(Propagation::Foreground)]
+            vec![
+                Action::delete(job.as_ref(), format!("it finished {ttl} s ago"))
+                    .with_propagation(Propagation::Foreground),
+            ]
         }
     }
 }

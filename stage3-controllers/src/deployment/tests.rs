@@ -32,27 +32,51 @@ fn others(cluster: &mut Cluster) {
 }
 
 fn summary(cluster: &Cluster) -> String {
-    let sets = cluster.list("replicasets").map(|(key, set)| format!("{key} wants {} has {}", set["spec"]["replicas"], set["status"]["replicas"]));
+    let sets = cluster.list("replicasets").map(|(key, set)| {
+        format!("{key} wants {} has {}", set["spec"]["replicas"], set["status"]["replicas"])
+    });
     let deployments = cluster.list("deployments").map(|(key, one)| {
         let conditions = one["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mut reasons: Vec<String> = conditions.iter().map(|condition| condition["reason"].to_string()).collect();
+        let mut reasons: Vec<String> =
+            conditions.iter().map(|condition| condition["reason"].to_string()).collect();
         reasons.sort();
-        format!("{key} revision {} available {} {}", one["metadata"]["annotations"][revision::REVISION], one["status"]["availableReplicas"], reasons.join(","))
+        format!(
+            "{key} revision {} available {} {}",
+            one["metadata"]["annotations"][revision::REVISION],
+            one["status"]["availableReplicas"],
+            reasons.join(",")
+        )
     });
     deployments.chain(sets).collect::<Vec<_>>().join("\n")
 }
 
 fn subject(set_up: fn(&mut Cluster)) -> Subject {
-    Subject { make: |factory| make(factory, DeploymentController::new), primary: "deployments", set_up, others, summary }
+    Subject {
+        make: |factory| make(factory, DeploymentController::new),
+        primary: "deployments",
+        set_up,
+        others,
+        summary,
+    }
 }
 
 fn set_image(cluster: &mut Cluster, name: &str, image: &str) {
-    cluster.change("deployments", &key(name), |one| one["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image));
+    cluster.change("deployments", &key(name), |one| {
+        one["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image)
+    });
 }
 
 /// `wanted replicas of each ReplicaSet`, oldest first.
 fn sizes(cluster: &Cluster) -> Vec<i64> {
-    let mut sets: Vec<(String, i64)> = cluster.list("replicasets").map(|(_, set)| (set["metadata"]["annotations"][revision::REVISION].to_string(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
+    let mut sets: Vec<(String, i64)> = cluster
+        .list("replicasets")
+        .map(|(_, set)| {
+            (
+                set["metadata"]["annotations"][revision::REVISION].to_string(),
+                set["spec"]["replicas"].as_i64().unwrap_or(0),
+            )
+        })
+        .collect();
     sets.sort();
     sets.into_iter().map(|(_, size)| size).collect()
 }
@@ -87,7 +111,9 @@ fn promises_hold_for_recreate() {
 
 #[test]
 fn a_rollout_never_leaves_its_limits() {
-    for (replicas, most, least) in [(1, 2, 1), (2, 3, 2), (3, 4, 3), (4, 5, 3), (5, 7, 4), (6, 8, 5), (10, 13, 8)] {
+    for (replicas, most, least) in
+        [(1, 2, 1), (2, 3, 2), (3, 4, 3), (4, 5, 3), (5, 7, 4), (6, 8, 5), (10, 13, 8)]
+    {
         let mut cluster = Cluster::new();
         cluster.create("deployments", deployment("web", replicas, "img:1"));
         settle(&subject(|_| {}), &mut cluster);
@@ -96,9 +122,17 @@ fn a_rollout_never_leaves_its_limits() {
         for _ in 0..80 {
             process.refresh(&cluster, |_| true);
             let _ = process.look(&mut cluster, &key("web"), usize::MAX, &mut |_, _| {});
-            let alive: Vec<&Value> = cluster.list("pods").map(|(_, pod)| pod).filter(|pod| !pod["metadata"]["deletionTimestamp"].is_string()).collect();
+            let alive: Vec<&Value> = cluster
+                .list("pods")
+                .map(|(_, pod)| pod)
+                .filter(|pod| !pod["metadata"]["deletionTimestamp"].is_string())
+                .collect();
             let ready = alive.iter().filter(|pod| pod["status"]["conditions"][0]["status"] == "True").count();
-            assert!(alive.len() <= most && ready >= least, "{replicas} replicas: {ready} ready\n{}", summary(&cluster));
+            assert!(
+                alive.len() <= most && ready >= least,
+                "{replicas} replicas: {ready} ready\n{}",
+                summary(&cluster)
+            );
             others(&mut cluster);
         }
         assert_eq!(sizes(&cluster), [0, replicas as i64], "{}", summary(&cluster));
@@ -112,7 +146,9 @@ fn a_blocked_rollout_is_scaled_in_proportion() {
     one["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 3, "maxUnavailable": 2});
     cluster.create("deployments", one);
     settle(&subject(|_| {}), &mut cluster);
-    cluster.change("deployments", &key("web"), |one| one["spec"]["template"]["metadata"]["annotations"] = json!({"fake": "pending"}));
+    cluster.change("deployments", &key("web"), |one| {
+        one["spec"]["template"]["metadata"]["annotations"] = json!({"fake": "pending"})
+    });
     settle(&subject(|_| {}), &mut cluster);
     assert_eq!(sizes(&cluster), [8, 5]);
     cluster.change("deployments", &key("web"), |one| one["spec"]["replicas"] = json!(15));
@@ -120,7 +156,10 @@ fn a_blocked_rollout_is_scaled_in_proportion() {
     assert_eq!(sizes(&cluster), [11, 7]);
     for (_, set) in cluster.list("replicasets") {
         let annotations = &set["metadata"]["annotations"];
-        assert_eq!((annotations[revision::DESIRED_REPLICAS].as_str(), annotations[revision::MAX_REPLICAS].as_str()), (Some("15"), Some("18")));
+        assert_eq!(
+            (annotations[revision::DESIRED_REPLICAS].as_str(), annotations[revision::MAX_REPLICAS].as_str()),
+            (Some("15"), Some("18"))
+        );
     }
 }
 
@@ -136,7 +175,10 @@ fn going_back_renumbers_the_old_replica_set() {
     let back = cluster.list("replicasets").find(|(_, set)| set["spec"]["replicas"] == 1).unwrap().1;
     assert_eq!(back["metadata"]["annotations"][revision::REVISION], "3");
     assert_eq!(back["metadata"]["annotations"][revision::REVISION_HISTORY], "1");
-    assert_eq!(cluster.get("deployments", &key("web")).unwrap()["metadata"]["annotations"][revision::REVISION], "3");
+    assert_eq!(
+        cluster.get("deployments", &key("web")).unwrap()["metadata"]["annotations"][revision::REVISION],
+        "3"
+    );
 }
 
 #[test]
@@ -156,7 +198,8 @@ fn a_history_of_zero_keeps_only_the_new_replica_set() {
 fn a_namesake_with_another_template_raises_the_collision_count() {
     let mut cluster = Cluster::new();
     cluster.create("deployments", deployment("web", 1, "img:1"));
-    let wanted: Deployment = serde_json::from_value(cluster.get("deployments", &key("web")).unwrap().clone()).unwrap();
+    let wanted: Deployment =
+        serde_json::from_value(cluster.get("deployments", &key("web")).unwrap().clone()).unwrap();
     let name = revision::new_replica_set_name(&wanted);
     cluster.create("replicasets", json!({"metadata": {"namespace": "default", "name": name, "labels": {"x": "y"}}, "spec": {"replicas": 0, "selector": {"matchLabels": {"x": "y"}}}}));
     settle(&subject(|_| {}), &mut cluster);
@@ -188,5 +231,8 @@ fn a_rollout_that_does_not_move_times_out() {
     cluster.wait(700);
     settle(&subject(|_| {}), &mut cluster);
     let conditions = cluster.get("deployments", &key("web")).unwrap()["status"]["conditions"].to_string();
-    assert!(conditions.contains("ProgressDeadlineExceeded") && conditions.contains("has timed out progressing."), "{conditions}");
+    assert!(
+        conditions.contains("ProgressDeadlineExceeded") && conditions.contains("has timed out progressing."),
+        "{conditions}"
+    );
 }

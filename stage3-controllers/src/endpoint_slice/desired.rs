@@ -47,10 +47,14 @@ pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
         Some(IntOrString::String(name)) => {
             let spec = pod.spec.as_ref()?;
             let sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
-            let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten().filter(sidecar));
+            let containers =
+                spec.containers.iter().chain(spec.init_containers.iter().flatten().filter(sidecar));
             let mut ports = containers.flat_map(|container| container.ports.iter().flatten());
             ports
-                .find(|port| port.name.as_deref() == Some(name) && port.protocol.as_deref().unwrap_or("TCP") == protocol)
+                .find(|port| {
+                    port.name.as_deref() == Some(name)
+                        && port.protocol.as_deref().unwrap_or("TCP") == protocol
+                })
                 .map(|port| port.container_port)
         }
     }
@@ -108,11 +112,19 @@ pub fn publishes_not_ready(service: &Service) -> bool {
 fn endpoint(service: &Service, pod: &Pod, address: &str, zone: Option<String>) -> Endpoint {
     let (serving, terminating) = (pod.is_ready(), pod.is_being_deleted());
     let ready = publishes_not_ready(service) || (serving && !terminating);
-    let close = service.spec.as_ref().and_then(|spec| spec.traffic_distribution.as_deref()) == Some("PreferClose");
-    let hints = zone.clone().filter(|_| close && ready).map(|name| EndpointHints { for_zones: Some(vec![ForZone { name }]), ..Default::default() });
+    let close =
+        service.spec.as_ref().and_then(|spec| spec.traffic_distribution.as_deref()) == Some("PreferClose");
+    let hints = zone
+        .clone()
+        .filter(|_| close && ready)
+        .map(|name| EndpointHints { for_zones: Some(vec![ForZone { name }]), ..Default::default() });
     Endpoint {
         addresses: vec![address.to_owned()],
-        conditions: Some(EndpointConditions { ready: Some(ready), serving: Some(serving), terminating: Some(terminating) }),
+        conditions: Some(EndpointConditions {
+            ready: Some(ready),
+            serving: Some(serving),
+            terminating: Some(terminating),
+        }),
         hostname: hostname(service, pod),
         node_name: Some(pod.node_name().to_owned()).filter(|name| !name.is_empty()),
         target_ref: Some(target_of(pod)),
@@ -136,12 +148,16 @@ pub fn target_of(pod: &Pod) -> ObjectReference {
 /// The pod's own name in the Service's domain, when it asked for one.
 pub fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
-    let here = spec.subdomain.as_deref() == Some(service.object_name()) && pod.object_namespace() == service.object_namespace();
+    let here = spec.subdomain.as_deref() == Some(service.object_name())
+        && pod.object_namespace() == service.object_namespace();
     spec.hostname.clone().filter(|hostname| here && !hostname.is_empty())
 }
 
 /// When the last change happened that the endpoints show: a pod became (un)ready, or the Service was made.
 pub fn trigger_time(service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
-    let changed = |pod: &Arc<Pod>| pod.condition("Ready").and_then(|condition| condition.last_transition_time.as_ref().map(|time| time.0));
+    let changed = |pod: &Arc<Pod>| {
+        pod.condition("Ready")
+            .and_then(|condition| condition.last_transition_time.as_ref().map(|time| time.0))
+    };
     pods.iter().filter_map(changed).chain(service.created().map(|time| time.0)).max()
 }

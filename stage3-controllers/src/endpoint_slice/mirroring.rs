@@ -60,7 +60,9 @@ impl EndpointSliceMirroringController {
 }
 
 fn should_mirror(endpoints: &Endpoints, service: Option<&Service>) -> bool {
-    let has_no_selector = service.and_then(|service| service.spec.as_ref()).is_some_and(|spec| spec.selector.as_ref().is_none_or(BTreeMap::is_empty));
+    let has_no_selector = service
+        .and_then(|service| service.spec.as_ref())
+        .is_some_and(|spec| spec.selector.as_ref().is_none_or(BTreeMap::is_empty));
     has_no_selector
         && !endpoints.is_being_deleted()
         && endpoints.label(SKIP_MIRROR) != Some("true")
@@ -76,13 +78,19 @@ impl Controller for EndpointSliceMirroringController {
         wakes.on_own::<Service>();
         wakes.on::<EndpointSlice>(|event| {
             let slice = event.object().filter(|slice| slice.label(MANAGED_BY) == Some(CONTROLLER_NAME));
-            slice.and_then(|slice| Some(NamespacedName::new(slice.object_namespace(), slice.label(SERVICE_NAME)?))).into_iter().collect()
+            slice
+                .and_then(|slice| {
+                    Some(NamespacedName::new(slice.object_namespace(), slice.label(SERVICE_NAME)?))
+                })
+                .into_iter()
+                .collect()
         });
     }
 
     fn observe(&self, key: &NamespacedName, _now: Timestamp) -> Option<World> {
         let service = self.services.get(key);
-        let endpoints = self.endpoints.get(key).filter(|endpoints| should_mirror(endpoints, service.as_deref()));
+        let endpoints =
+            self.endpoints.get(key).filter(|endpoints| should_mirror(endpoints, service.as_deref()));
         let mut slices = self.slices.by_index(SERVICE_INDEX, &key.to_string());
         slices.retain(|slice| slice.label(MANAGED_BY) == Some(CONTROLLER_NAME));
         Some(World { endpoints, slices })
@@ -96,7 +104,11 @@ impl Controller for EndpointSliceMirroringController {
 /// Decides what to do for the mirrors of one Endpoints object.
 pub fn reconcile(world: &World) -> Vec<Action> {
     let Some(endpoints) = &world.endpoints else {
-        return world.slices.iter().map(|slice| Action::delete(slice.as_ref(), "there are no Endpoints to mirror")).collect();
+        return world
+            .slices
+            .iter()
+            .map(|slice| Action::delete(slice.as_ref(), "there are no Endpoints to mirror"))
+            .collect();
     };
     let mut spare = world.slices.clone();
     let mut actions = Vec::new();
@@ -106,12 +118,18 @@ pub fn reconcile(world: &World) -> Vec<Action> {
             if wanted.endpoints.is_empty() {
                 continue;
             }
-            let found = spare.iter().position(|slice| slice.address_type == family && slice.ports == wanted.ports);
+            let found =
+                spare.iter().position(|slice| slice.address_type == family && slice.ports == wanted.ports);
             match found.map(|index| spare.remove(index)) {
-                None => actions.push(Action::create(&wanted, format!("mirrors Endpoints {}", endpoints.object_name()))),
+                None => actions
+                    .push(Action::create(&wanted, format!("mirrors Endpoints {}", endpoints.object_name()))),
                 Some(slice) if slice.endpoints != wanted.endpoints => {
                     let patch = json!({"endpoints": encode(&wanted.endpoints), "metadata": {"resourceVersion": slice.metadata.resource_version}});
-                    actions.push(Action::patch(slice.as_ref(), patch, format!("mirrors Endpoints {}", endpoints.object_name())));
+                    actions.push(Action::patch(
+                        slice.as_ref(),
+                        patch,
+                        format!("mirrors Endpoints {}", endpoints.object_name()),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -133,7 +151,8 @@ fn mirror(endpoints: &Endpoints, subset: &EndpointSubset, family: &str) -> Endpo
     let ready = subset.addresses.iter().flatten().map(|address| one(address, true));
     let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| one(address, false));
     let of_family = |endpoint: &Endpoint| endpoint.addresses[0].contains(':') == (family == "IPv6");
-    let mut mirrored: Vec<Endpoint> = ready.chain(not_ready).filter(of_family).take(MAX_ENDPOINTS_PER_SUBSET).collect();
+    let mut mirrored: Vec<Endpoint> =
+        ready.chain(not_ready).filter(of_family).take(MAX_ENDPOINTS_PER_SUBSET).collect();
     mirrored.sort_by(|a, b| a.addresses.cmp(&b.addresses));
     let port = |port: &k8s_openapi::api::core::v1::EndpointPort| EndpointPort {
         name: Some(port.name.clone().unwrap_or_default()),

@@ -58,10 +58,15 @@ pub(super) fn converge(
     }
     let mut sorted = existing.to_vec();
     sorted.sort_by_key(|slice| slice.object_name().to_owned());
-    let mut unused: VecDeque<&EndpointSlice> = sorted.iter().copied().filter(|slice| !groups.iter().any(|(ports, _)| ports_of(slice) == *ports)).collect();
+    let mut unused: VecDeque<&EndpointSlice> = sorted
+        .iter()
+        .copied()
+        .filter(|slice| !groups.iter().any(|(ports, _)| ports_of(slice) == *ports))
+        .collect();
     let mut wanted = Vec::new();
     for (ports, endpoints) in groups {
-        let same: Vec<&EndpointSlice> = sorted.iter().copied().filter(|slice| ports_of(slice) == ports).collect();
+        let same: Vec<&EndpointSlice> =
+            sorted.iter().copied().filter(|slice| ports_of(slice) == ports).collect();
         let (mut filled, emptied) = pack(ports, endpoints, &same);
         unused.extend(emptied);
         for slice in filled.iter_mut().filter(|slice| slice.existing.is_none()) {
@@ -69,18 +74,29 @@ pub(super) fn converge(
         }
         wanted.extend(filled);
     }
-    let mut actions: Vec<Action> = wanted.into_iter().filter_map(|slice| write(service, family, slice, trigger)).collect();
-    actions.extend(unused.into_iter().map(|slice| Action::delete(slice, format!("Service {} needs it no longer", service.object_name()))));
+    let mut actions: Vec<Action> =
+        wanted.into_iter().filter_map(|slice| write(service, family, slice, trigger)).collect();
+    actions.extend(
+        unused.into_iter().map(|slice| {
+            Action::delete(slice, format!("Service {} needs it no longer", service.object_name()))
+        }),
+    );
     actions
 }
 
 /// Distributes one group over its slices. Returns the slices to have, and those that became empty.
-fn pack<'a>(ports: Vec<EndpointPort>, endpoints: Vec<Endpoint>, slices: &[&'a EndpointSlice]) -> (Vec<Wanted<'a>>, Vec<&'a EndpointSlice>) {
+fn pack<'a>(
+    ports: Vec<EndpointPort>,
+    endpoints: Vec<Endpoint>,
+    slices: &[&'a EndpointSlice],
+) -> (Vec<Wanted<'a>>, Vec<&'a EndpointSlice>) {
     let placeholder = endpoints.is_empty();
-    let mut missing: BTreeMap<_, Endpoint> = endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect();
+    let mut missing: BTreeMap<_, Endpoint> =
+        endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect();
     let mut kept: Vec<Wanted<'a>> = Vec::new();
     for slice in slices {
-        let stay = slice.endpoints.iter().filter_map(|endpoint| missing.remove(&identity(endpoint))).collect();
+        let stay =
+            slice.endpoints.iter().filter_map(|endpoint| missing.remove(&identity(endpoint))).collect();
         kept.push(Wanted { existing: Some(slice), ports: ports.clone(), endpoints: stay });
     }
     // Slices that are written anyway first, then the fullest ones.
@@ -102,7 +118,8 @@ fn pack<'a>(ports: Vec<EndpointPort>, endpoints: Vec<Endpoint>, slices: &[&'a En
         return (kept, Vec::new());
     }
     let spare = usize::from(placeholder);
-    let (mut full, mut empty): (Vec<_>, Vec<_>) = kept.into_iter().partition(|slice| !slice.endpoints.is_empty());
+    let (mut full, mut empty): (Vec<_>, Vec<_>) =
+        kept.into_iter().partition(|slice| !slice.endpoints.is_empty());
     full.extend(empty.drain(..spare.min(empty.len())));
     (full, empty.into_iter().filter_map(|slice| slice.existing).collect())
 }
@@ -143,7 +160,10 @@ fn write(service: &Service, family: &str, wanted: Wanted<'_>, trigger: Option<Ti
         return Some(Action::create(&slice, why));
     };
     let same_ports = existing.ports.clone().unwrap_or_default() == ports.clone().unwrap_or_default();
-    if same_ports && existing.endpoints == wanted.endpoints && existing.metadata.labels.as_ref() == Some(&labels) {
+    if same_ports
+        && existing.endpoints == wanted.endpoints
+        && existing.metadata.labels.as_ref() == Some(&labels)
+    {
         return None;
     }
     let mut label_patch: BTreeMap<String, Option<String>> =

@@ -40,7 +40,11 @@ pub enum Decision {
 
 // ANCHOR: garbage-collector-decide
 /// Decides on an object, given its newest version, the state of each owner, and whether it has dependents.
-pub fn decide(latest: &ObjectMeta, owners: &[(OwnerReference, OwnerState)], has_dependents: bool) -> Decision {
+pub fn decide(
+    latest: &ObjectMeta,
+    owners: &[(OwnerReference, OwnerState)],
+    has_dependents: bool,
+) -> Decision {
     let count = |state: OwnerState| owners.iter().filter(|(_, found)| *found == state).count();
     if owners.is_empty() {
         return Decision::Keep;
@@ -49,7 +53,8 @@ pub fn decide(latest: &ObjectMeta, owners: &[(OwnerReference, OwnerState)], has_
         if count(OwnerState::Solid) == owners.len() {
             return Decision::Keep;
         }
-        let solid: Vec<&OwnerReference> = owners.iter().filter(|(_, state)| *state == OwnerState::Solid).map(|(owner, _)| owner).collect();
+        let solid: Vec<&OwnerReference> =
+            owners.iter().filter(|(_, state)| *state == OwnerState::Solid).map(|(owner, _)| owner).collect();
         return Decision::Patch(owners_patch(latest, &solid));
     }
     if count(OwnerState::Waiting) > 0 && has_dependents {
@@ -80,7 +85,8 @@ pub fn orphan_patch(dependent: &ObjectMeta, owner_uid: &str) -> Option<Value> {
 pub fn finalizer_patch(meta: &ObjectMeta, finalizer: &str) -> Option<Value> {
     let finalizers = meta.finalizers.as_ref()?;
     let rest: Vec<&String> = finalizers.iter().filter(|have| *have != finalizer).collect();
-    (rest.len() < finalizers.len()).then(|| json!({"metadata": {"finalizers": rest, "resourceVersion": meta.resource_version}}))
+    (rest.len() < finalizers.len())
+        .then(|| json!({"metadata": {"finalizers": rest, "resourceVersion": meta.resource_version}}))
 }
 
 #[cfg(test)]
@@ -98,7 +104,9 @@ mod tests {
         let latest = ObjectMeta::default();
         assert_eq!(decide(&latest, &[], false), Decision::Keep);
         assert_eq!(decide(&latest, &owners(&[Solid, Solid]), false), Decision::Keep);
-        let Decision::Patch(patch) = decide(&latest, &owners(&[Dangling, Solid, Waiting]), true) else { panic!("expected a patch") };
+        let Decision::Patch(patch) = decide(&latest, &owners(&[Dangling, Solid, Waiting]), true) else {
+            panic!("expected a patch")
+        };
         assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "1");
         assert_eq!(decide(&latest, &owners(&[Dangling]), true), Decision::Delete(Propagation::Background));
         assert_eq!(decide(&latest, &owners(&[Waiting]), false), Decision::Delete(Propagation::Background));
@@ -108,6 +116,9 @@ mod tests {
     #[test]
     fn an_earlier_wish_to_orphan_is_kept() {
         let latest = ObjectMeta { finalizers: Some(vec![ORPHAN.into()]), ..Default::default() };
-        assert_eq!(decide(&latest, &owners(&[OwnerState::Dangling]), false), Decision::Delete(Propagation::Orphan));
+        assert_eq!(
+            decide(&latest, &owners(&[OwnerState::Dangling]), false),
+            Decision::Delete(Propagation::Orphan)
+        );
     }
 }

@@ -97,7 +97,8 @@ impl Graph {
             orphaning: deleting && has(ORPHAN),
         };
         let starts_orphaning = node.orphaning && !before.as_ref().is_some_and(|before| before.orphaning);
-        let starts_waiting = node.deleting_dependents && !before.as_ref().is_some_and(|before| before.deleting_dependents);
+        let starts_waiting =
+            node.deleting_dependents && !before.as_ref().is_some_and(|before| before.deleting_dependents);
         let dependents: Vec<String> = node.dependents.iter().cloned().collect();
         self.nodes.insert(uid.clone(), node);
 
@@ -150,7 +151,9 @@ impl Graph {
             let known = self.nodes.contains_key(&owner.uid);
             let node = self.nodes.entry(owner.uid.clone()).or_insert_with(|| virtual_node(owner, &namespace));
             node.dependents.insert(uid.to_owned());
-            let blocked = |owners: &[OwnerReference]| owners.iter().any(|other| other.uid == owner.uid && other.block_owner_deletion == Some(true));
+            let blocked = |owners: &[OwnerReference]| {
+                owners.iter().any(|other| other.uid == owner.uid && other.block_owner_deletion == Some(true))
+            };
             if !known || (node.deleting_dependents && blocked(old) && !blocked(new)) {
                 work.push(Work::AttemptToDelete(owner.uid.clone()));
             }
@@ -167,7 +170,9 @@ impl Graph {
     pub fn blocking_dependents(&self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.get(uid) else { return Vec::new() };
         let blocks = |dependent: &&String| {
-            self.nodes.get(*dependent).is_some_and(|node| node.owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true)))
+            self.nodes.get(*dependent).is_some_and(|node| {
+                node.owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
+            })
         };
         node.dependents.iter().filter(blocks).cloned().collect()
     }
@@ -207,7 +212,12 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     fn object(uid: &str, owner: Option<&str>, finalizer: Option<&str>) -> ObjectMeta {
-        let reference = |uid: &str| OwnerReference { uid: uid.into(), name: uid.into(), block_owner_deletion: Some(true), ..Default::default() };
+        let reference = |uid: &str| OwnerReference {
+            uid: uid.into(),
+            name: uid.into(),
+            block_owner_deletion: Some(true),
+            ..Default::default()
+        };
         ObjectMeta {
             uid: Some(uid.into()),
             name: Some(uid.into()),
@@ -225,7 +235,10 @@ mod tests {
     #[test]
     fn a_dependent_seen_before_its_owner_makes_a_virtual_owner() {
         let mut graph = Graph::default();
-        assert_eq!(graph.upsert("v1", "Pod", &object("pod", Some("set"), None)), [delete("set"), delete("pod")]);
+        assert_eq!(
+            graph.upsert("v1", "Pod", &object("pod", Some("set"), None)),
+            [delete("set"), delete("pod")]
+        );
         assert!(graph.get("set").unwrap().is_virtual);
         graph.upsert("apps/v1", "ReplicaSet", &object("set", None, None));
         let set = graph.get("set").unwrap();

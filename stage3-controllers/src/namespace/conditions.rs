@@ -44,19 +44,66 @@ impl Remaining {
 /// The five conditions after a round; the time of one changes only with its status.
 pub fn compute(namespace: &Namespace, remaining: &Remaining, now: Timestamp) -> Vec<NamespaceCondition> {
     let counted = |map: &BTreeMap<String, usize>, verb: &str| {
-        let parts: Vec<String> = map.iter().map(|(name, count)| format!("{name} {verb} {count} resource instances")).collect();
+        let parts: Vec<String> =
+            map.iter().map(|(name, count)| format!("{name} {verb} {count} resource instances")).collect();
         parts.join(", ")
     };
-    let failures = format!("Failed to delete all resource types, {} remaining: {}", remaining.failures.len(), remaining.failures.join(", "));
+    let failures = format!(
+        "Failed to delete all resource types, {} remaining: {}",
+        remaining.failures.len(),
+        remaining.failures.join(", ")
+    );
     let left = format!("Some resources are remaining: {}", counted(&remaining.counts, "has"));
-    let held = format!("Some content in the namespace has finalizers remaining: {}", counted(&remaining.finalizers, "in"));
-    let undiscovered = format!("Discovery failed for some groups, {} failing: {}", remaining.undiscovered.len(), remaining.undiscovered.join(", "));
+    let held = format!(
+        "Some content in the namespace has finalizers remaining: {}",
+        counted(&remaining.finalizers, "in")
+    );
+    let undiscovered = format!(
+        "Discovery failed for some groups, {} failing: {}",
+        remaining.undiscovered.len(),
+        remaining.undiscovered.join(", ")
+    );
     let rows = [
-        ("NamespaceDeletionDiscoveryFailure", !remaining.undiscovered.is_empty(), "DiscoveryFailed", undiscovered, "ResourcesDiscovered", "All resources successfully discovered"),
-        ("NamespaceDeletionGroupVersionParsingFailure", false, "GroupVersionParsingFailed", String::new(), "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-        ("NamespaceDeletionContentFailure", !remaining.failures.is_empty(), "ContentDeletionFailed", failures, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-        ("NamespaceContentRemaining", !remaining.counts.is_empty(), "SomeResourcesRemain", left, "ContentRemoved", "All content successfully removed"),
-        ("NamespaceFinalizersRemaining", !remaining.finalizers.is_empty(), "SomeFinalizersRemain", held, "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            !remaining.undiscovered.is_empty(),
+            "DiscoveryFailed",
+            undiscovered,
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "GroupVersionParsingFailed",
+            String::new(),
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            !remaining.failures.is_empty(),
+            "ContentDeletionFailed",
+            failures,
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            !remaining.counts.is_empty(),
+            "SomeResourcesRemain",
+            left,
+            "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            !remaining.finalizers.is_empty(),
+            "SomeFinalizersRemain",
+            held,
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
     ];
     let old = namespace.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     rows.into_iter()
@@ -68,7 +115,9 @@ pub fn compute(namespace: &Namespace, remaining: &Remaining, now: Timestamp) -> 
                 status: status.to_owned(),
                 reason: Some(if bad { bad_reason } else { good_reason }.to_owned()),
                 message: Some(if bad { bad_message } else { good_message.to_owned() }),
-                last_transition_time: since.and_then(|condition| condition.last_transition_time.clone()).or(Some(Time(now))),
+                last_transition_time: since
+                    .and_then(|condition| condition.last_transition_time.clone())
+                    .or(Some(Time(now))),
             }
         })
         .collect()
@@ -80,13 +129,25 @@ mod tests {
 
     #[test]
     fn the_conditions_name_what_is_left_and_what_holds_it() {
-        let kind = Deletable { api_version: "v1".into(), kind: "ConfigMap".into(), resource: "configmaps".into(), namespaced: true, delete_collection: true };
+        let kind = Deletable {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            resource: "configmaps".into(),
+            namespaced: true,
+            delete_collection: true,
+        };
         let mut remaining = Remaining::default();
         remaining.note(&kind, &[vec!["example.com/hold".into()]], Duration::from_secs(15));
         let conditions = compute(&Namespace::default(), &remaining, Timestamp::UNIX_EPOCH);
         let message = |index: usize| conditions[index].message.as_deref().unwrap();
         assert_eq!(message(3), "Some resources are remaining: configmaps. has 1 resource instances");
-        assert_eq!(message(4), "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances");
-        assert_eq!(conditions.iter().map(|condition| condition.status.as_str()).collect::<Vec<_>>(), ["False", "False", "False", "True", "True"]);
+        assert_eq!(
+            message(4),
+            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        );
+        assert_eq!(
+            conditions.iter().map(|condition| condition.status.as_str()).collect::<Vec<_>>(),
+            ["False", "False", "False", "True", "True"]
+        );
     }
 }

@@ -92,7 +92,8 @@ impl Monitor {
     pub fn step(&mut self, cluster: &Cluster<'_>, now: Timestamp) -> Vec<Vec<Action>> {
         let mut plans = Vec::new();
         let names: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.object_name()).collect();
-        let gone: Vec<String> = self.health.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        let gone: Vec<String> =
+            self.health.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         for name in gone {
             self.health.remove(&name);
         }
@@ -139,13 +140,20 @@ impl Monitor {
             if before == "True" {
                 actions.push(status_event(node, "NodeNotReady"));
             }
-            actions.extend((cluster.pods_on)(node.object_name()).iter().filter_map(|pod| mark_pod_not_ready(pod, now)));
+            actions.extend(
+                (cluster.pods_on)(node.object_name()).iter().filter_map(|pod| mark_pod_not_ready(pod, now)),
+            );
         }
         (status, actions)
     }
 
     /// `NoExecute` taints: taken away at once, given at the pace of the zone.
-    fn evictions(&mut self, cluster: &Cluster<'_>, ready: &BTreeMap<&str, &str>, now: Timestamp) -> Vec<Vec<Action>> {
+    fn evictions(
+        &mut self,
+        cluster: &Cluster<'_>,
+        ready: &BTreeMap<&str, &str>,
+        now: Timestamp,
+    ) -> Vec<Vec<Action>> {
         let mut zones: BTreeMap<String, Vec<&Arc<Node>>> = BTreeMap::new();
         for node in cluster.nodes {
             zones.entry(zone_of(node)).or_default().push(node);
@@ -196,16 +204,27 @@ fn is_eviction_taint(taint: &Taint) -> bool {
 }
 
 fn swap_taint(node: &Node, wanted: Option<&str>, now: Timestamp) -> Action {
-    let mut taints: Vec<Taint> = taints_of(node).into_iter().filter(|taint| !is_eviction_taint(taint)).collect();
+    let mut taints: Vec<Taint> =
+        taints_of(node).into_iter().filter(|taint| !is_eviction_taint(taint)).collect();
     if let Some(key) = wanted {
-        taints.push(Taint { key: key.to_owned(), effect: "NoExecute".to_owned(), time_added: Some(Time(now)), value: None });
+        taints.push(Taint {
+            key: key.to_owned(),
+            effect: "NoExecute".to_owned(),
+            time_added: Some(Time(now)),
+            value: None,
+        });
     }
-    patch_taints(node, &taints, if wanted.is_some() { "it is not ready: its pods must move" } else { "it is ready again" })
+    patch_taints(
+        node,
+        &taints,
+        if wanted.is_some() { "it is not ready: its pods must move" } else { "it is ready again" },
+    )
 }
 
 /// Overwrites the conditions that a silent kubelet can no longer vouch for.
 fn mark_unknown(node: &Node, now: Timestamp) -> Action {
-    let mut conditions = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let mut conditions =
+        node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
         let told = |reason: &str, message: &str, heartbeat: Option<Time>| NodeCondition {
             type_: kind.to_owned(),
@@ -217,8 +236,18 @@ fn mark_unknown(node: &Node, now: Timestamp) -> Action {
         };
         match conditions.iter_mut().find(|condition| condition.type_ == kind) {
             Some(condition) if condition.status == "Unknown" => {}
-            Some(condition) => *condition = told("NodeStatusUnknown", "Kubelet stopped posting node status.", condition.last_heartbeat_time.clone()),
-            None => conditions.push(told("NodeStatusNeverUpdated", "Kubelet never posted node status.", node.created().cloned())),
+            Some(condition) => {
+                *condition = told(
+                    "NodeStatusUnknown",
+                    "Kubelet stopped posting node status.",
+                    condition.last_heartbeat_time.clone(),
+                )
+            }
+            None => conditions.push(told(
+                "NodeStatusNeverUpdated",
+                "Kubelet never posted node status.",
+                node.created().cloned(),
+            )),
         }
     }
     let patch = json!({"status": {"conditions": encode(&conditions)}, "metadata": {"resourceVersion": node.metadata.resource_version}});
@@ -235,12 +264,22 @@ fn mark_pod_not_ready(pod: &Pod, now: Timestamp) -> Option<Action> {
     ready.last_transition_time = Some(Time(now));
     let patch = json!({"status": {"conditions": encode(&conditions)}, "metadata": {"resourceVersion": pod.metadata.resource_version}});
     let told = EventText::warning("NodeNotReady", "Node is not ready");
-    Some(Action::patch_status(pod, patch, "its node is not ready").announcing(crate::action::reference_to(pod), Some(told), None))
+    Some(Action::patch_status(pod, patch, "its node is not ready").announcing(
+        crate::action::reference_to(pod),
+        Some(told),
+        None,
+    ))
 }
 
 /// Runs the watchdog until `shutdown`.
-pub async fn run(factory: InformerFactory, executor: Executor, periods: Periods, shutdown: CancellationToken) {
-    let (nodes, leases, pods): (Store<Node>, Store<Lease>, Store<Pod>) = (factory.store(), factory.store(), factory.store());
+pub async fn run(
+    factory: InformerFactory,
+    executor: Executor,
+    periods: Periods,
+    shutdown: CancellationToken,
+) {
+    let (nodes, leases, pods): (Store<Node>, Store<Lease>, Store<Pod>) =
+        (factory.store(), factory.store(), factory.store());
     pods.add_index(NODE_INDEX, Arc::new(|pod: &Pod| vec![pod.node_name().to_owned()]));
     factory.wait_for_sync().await;
     let mut monitor = Monitor::new(periods);
@@ -257,7 +296,8 @@ pub async fn run(factory: InformerFactory, executor: Executor, periods: Periods,
         };
         let by_node: HashMap<String, Arc<Lease>> = all.iter().filter_map(lease).collect();
         let pods_on = |node: &str| pods.by_index(NODE_INDEX, node);
-        let plans = monitor.step(&Cluster { nodes: &all, leases: &by_node, pods_on: &pods_on }, Timestamp::now());
+        let plans =
+            monitor.step(&Cluster { nodes: &all, leases: &by_node, pods_on: &pods_on }, Timestamp::now());
         // One node's conflict must not keep the others waiting: each node's plan is its own.
         for plan in plans {
             if let Some(failure) = executor.execute(plan).await.failure {

@@ -20,7 +20,8 @@ fn pod(name: &str, app: &str) -> serde_json::Value {
 }
 
 fn summary(cluster: &Cluster) -> String {
-    let mut lines: Vec<String> = cluster.list("replicasets").map(|(key, set)| format!("{key} {}", set["status"])).collect();
+    let mut lines: Vec<String> =
+        cluster.list("replicasets").map(|(key, set)| format!("{key} {}", set["status"])).collect();
     for (key, pod) in cluster.list("pods") {
         let owner = pod["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or("nobody");
         let name = if key.name.contains('-') { "made" } else { &key.name };
@@ -31,7 +32,13 @@ fn summary(cluster: &Cluster) -> String {
 }
 
 fn subject(set_up: fn(&mut Cluster)) -> Subject {
-    Subject { make: |factory| make(factory, ReplicaSetController::new), primary: "replicasets", set_up, others: Cluster::run_pods, summary }
+    Subject {
+        make: |factory| make(factory, ReplicaSetController::new),
+        primary: "replicasets",
+        set_up,
+        others: Cluster::run_pods,
+        summary,
+    }
 }
 
 #[test]
@@ -83,20 +90,33 @@ fn the_pod_that_is_missed_least_goes_first() {
         pod("nowhere", "", "Pending", None, "0"),
     ];
     let related = BTreeMap::from([("n1".to_owned(), 1), ("n2".to_owned(), 3)]);
-    let order: Vec<String> = scale_down::rank(&pods, &related, now).iter().map(|pod| pod.object_name().to_owned()).collect();
+    let order: Vec<String> =
+        scale_down::rank(&pods, &related, now).iter().map(|pod| pod.object_name().to_owned()).collect();
     assert_eq!(order, ["nowhere", "pending", "not-ready", "cheap", "crowded", "young", "old"]);
 }
 
 #[test]
 fn a_refused_creation_becomes_a_condition_and_goes_when_it_works() {
     let set: ReplicaSet = serde_json::from_value(replica_set("web", "web", 1)).unwrap();
-    let mut world = World { replica_set: Arc::new(set), pods: Vec::new(), related_on_node: BTreeMap::new(), failure: Some(("FailedCreate", "quota".into())), now: Timestamp::UNIX_EPOCH };
+    let mut world = World {
+        replica_set: Arc::new(set),
+        pods: Vec::new(),
+        related_on_node: BTreeMap::new(),
+        failure: Some(("FailedCreate", "quota".into())),
+        now: Timestamp::UNIX_EPOCH,
+    };
     let actions = reconcile(&world);
-    let Action::UpdateStatus { object, .. } = &actions[0] else { panic!("the status comes before the next try: {actions:?}") };
+    let Action::UpdateStatus { object, .. } = &actions[0] else {
+        panic!("the status comes before the next try: {actions:?}")
+    };
     assert_eq!(object["status"]["conditions"][0]["reason"], "FailedCreate");
     assert!(matches!(actions[1], Action::Create { .. }));
     world.replica_set = Arc::new(serde_json::from_value(object.clone()).unwrap());
     world.failure = None;
-    let Some(Action::UpdateStatus { object, .. }) = reconcile(&world).into_iter().find(|action| matches!(action, Action::UpdateStatus { .. })) else { panic!("no status") };
+    let Some(Action::UpdateStatus { object, .. }) =
+        reconcile(&world).into_iter().find(|action| matches!(action, Action::UpdateStatus { .. }))
+    else {
+        panic!("no status")
+    };
     assert!(object["status"]["conditions"].is_null());
 }

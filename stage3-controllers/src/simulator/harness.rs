@@ -75,7 +75,13 @@ impl Process {
     }
 
     /// Looks at one key and does what was decided, at most `limit` actions. Returns how many wrote something.
-    pub fn look(&mut self, cluster: &mut Cluster, key: &NamespacedName, limit: usize, check: &mut dyn FnMut(&Cluster, &Action)) -> Result<usize, Refused> {
+    pub fn look(
+        &mut self,
+        cluster: &mut Cluster,
+        key: &NamespacedName,
+        limit: usize,
+        check: &mut dyn FnMut(&Cluster, &Action),
+    ) -> Result<usize, Refused> {
         if self.waits.get(key).is_some_and(|waits| !waits.is_empty()) {
             return Ok(0);
         }
@@ -84,7 +90,10 @@ impl Process {
             check(cluster, &action);
             cluster.apply(&action)?;
             let resource = match &action {
-                Action::Create { target, .. } | Action::Patch { target, .. } | Action::Delete { target, .. } | Action::UpdateStatus { target, .. } => &target.resource,
+                Action::Create { target, .. }
+                | Action::Patch { target, .. }
+                | Action::Delete { target, .. }
+                | Action::UpdateStatus { target, .. } => &target.resource,
                 Action::Record { .. } | Action::RequeueAfter(_) => continue,
             };
             writes += 1;
@@ -105,7 +114,11 @@ pub fn settle(subject: &Subject, cluster: &mut Cluster) {
         let before = cluster.revision;
         for key in keys(cluster, subject.primary) {
             process.refresh(cluster, |_| true);
-            process.look(cluster, &key, usize::MAX, &mut |cluster, action| touches_only_its_own(subject, cluster, action)).unwrap();
+            process
+                .look(cluster, &key, usize::MAX, &mut |cluster, action| {
+                    touches_only_its_own(subject, cluster, action)
+                })
+                .unwrap();
         }
         (subject.others)(cluster);
         if cluster.revision == before {
@@ -120,20 +133,35 @@ pub fn settle(subject: &Subject, cluster: &mut Cluster) {
 fn touches_only_its_own(subject: &Subject, cluster: &Cluster, action: &Action) {
     let controller_uid = |object: &Value| {
         let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        owners.iter().find(|owner| owner["controller"] == true).and_then(|owner| owner["uid"].as_str().map(str::to_owned))
+        owners
+            .iter()
+            .find(|owner| owner["controller"] == true)
+            .and_then(|owner| owner["uid"].as_str().map(str::to_owned))
     };
-    let is_ours = |uid: &str| cluster.list(subject.primary).any(|(_, object)| object["metadata"]["uid"] == uid);
+    let is_ours =
+        |uid: &str| cluster.list(subject.primary).any(|(_, object)| object["metadata"]["uid"] == uid);
     match action {
         Action::Create { object, .. } => {
             let uid = controller_uid(object);
             assert!(uid.as_deref().is_none_or(is_ours), "made something for a stranger: {action:?}");
-            let owner = cluster.list(subject.primary).find(|(_, owner)| owner["metadata"]["uid"].as_str() == uid.as_deref());
+            let owner = cluster
+                .list(subject.primary)
+                .find(|(_, owner)| owner["metadata"]["uid"].as_str() == uid.as_deref());
             let deleting = owner.is_some_and(|(_, owner)| owner["metadata"]["deletionTimestamp"].is_string());
             assert!(!deleting, "an owner that is being deleted made something: {action:?}");
         }
-        Action::Patch { target, .. } | Action::Delete { target, .. } | Action::UpdateStatus { target, .. } => {
-            let Some(object) = cluster.get(&target.resource, &target.key).filter(|_| target.resource != subject.primary) else { return };
-            assert!(controller_uid(object).as_deref().is_none_or(is_ours), "touched a stranger's object: {action:?}");
+        Action::Patch { target, .. }
+        | Action::Delete { target, .. }
+        | Action::UpdateStatus { target, .. } => {
+            let Some(object) =
+                cluster.get(&target.resource, &target.key).filter(|_| target.resource != subject.primary)
+            else {
+                return;
+            };
+            assert!(
+                controller_uid(object).as_deref().is_none_or(is_ours),
+                "touched a stranger's object: {action:?}"
+            );
         }
         Action::Record { .. } | Action::RequeueAfter(_) => {}
     }
@@ -165,7 +193,9 @@ fn troubled_life(subject: &Subject, reference: &str, seed: u64) {
                 let crashes = dice.below(3) == 0;
                 let limit = if crashes { limit } else { usize::MAX };
                 // A refusal (conflict of a stale copy) ends the decision, as it does in the runner.
-                let _ = process.look(&mut cluster, &key, limit, &mut |cluster, action| touches_only_its_own(subject, cluster, action));
+                let _ = process.look(&mut cluster, &key, limit, &mut |cluster, action| {
+                    touches_only_its_own(subject, cluster, action)
+                });
                 if crashes {
                     process = Process::start(subject.make, &cluster);
                 }
@@ -193,12 +223,16 @@ fn deleted_makes_nothing(subject: &Subject) {
     let mut cluster = Cluster::new();
     (subject.set_up)(&mut cluster);
     for key in keys(&cluster, subject.primary) {
-        cluster.change(subject.primary, &key, |object| object["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]));
+        cluster.change(subject.primary, &key, |object| {
+            object["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"])
+        });
         cluster.delete(subject.primary, &key, false);
     }
     let mut process = Process::start(subject.make, &cluster);
     for key in keys(&cluster, subject.primary) {
-        let mut nothing_made = |_: &Cluster, action: &Action| assert!(!matches!(action, Action::Create { .. }), "made while being deleted: {action:?}");
+        let mut nothing_made = |_: &Cluster, action: &Action| {
+            assert!(!matches!(action, Action::Create { .. }), "made while being deleted: {action:?}")
+        };
         process.look(&mut cluster, &key, usize::MAX, &mut nothing_made).unwrap();
     }
 }

@@ -13,7 +13,12 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn node(name: &str, ready: &str, taints: &[&str]) -> Arc<Node> {
-    let condition = NodeCondition { type_: "Ready".into(), status: ready.into(), last_heartbeat_time: Some(Time(at(0))), ..Default::default() };
+    let condition = NodeCondition {
+        type_: "Ready".into(),
+        status: ready.into(),
+        last_heartbeat_time: Some(Time(at(0))),
+        ..Default::default()
+    };
     let taint = |key: &&str| Taint { key: key.to_string(), effect: "NoExecute".into(), ..Default::default() };
     Arc::new(Node {
         metadata: ObjectMeta { name: Some(name.into()), uid: Some(name.into()), ..Default::default() },
@@ -23,21 +28,35 @@ fn node(name: &str, ready: &str, taints: &[&str]) -> Arc<Node> {
 }
 
 fn leases(names: &[&str], second: i64) -> HashMap<String, Arc<Lease>> {
-    let lease = || Lease { spec: Some(LeaseSpec { renew_time: Some(MicroTime(at(second))), ..Default::default() }), ..Default::default() };
+    let lease = || Lease {
+        spec: Some(LeaseSpec { renew_time: Some(MicroTime(at(second))), ..Default::default() }),
+        ..Default::default()
+    };
     names.iter().map(|name| (name.to_string(), Arc::new(lease()))).collect()
 }
 
 fn monitor() -> Monitor {
-    Monitor::new(Periods { grace: SignedDuration::from_secs(40), startup_grace: SignedDuration::from_secs(60), monitor: Duration::from_secs(5) })
+    Monitor::new(Periods {
+        grace: SignedDuration::from_secs(40),
+        startup_grace: SignedDuration::from_secs(60),
+        monitor: Duration::from_secs(5),
+    })
 }
 
 /// Prints what a step does: `n1: status Unknown`, `n1: taint unreachable`, events by reason.
-fn step(monitor: &mut Monitor, nodes: &[Arc<Node>], leases: &HashMap<String, Arc<Lease>>, second: i64) -> Vec<String> {
+fn step(
+    monitor: &mut Monitor,
+    nodes: &[Arc<Node>],
+    leases: &HashMap<String, Arc<Lease>>,
+    second: i64,
+) -> Vec<String> {
     let plans = monitor.step(&Cluster { nodes, leases, pods_on: &|_| Vec::new() }, at(second));
     let print = |action: Action| match action {
         Action::Patch { target, subresource: "status", .. } => format!("{}: status", target.key.name),
         Action::Patch { target, patch, .. } => {
-            let taints = patch["spec"]["taints"].as_array().map(|taints| taints.iter().map(|taint| taint["key"].to_string()).collect::<Vec<_>>().join(","));
+            let taints = patch["spec"]["taints"].as_array().map(|taints| {
+                taints.iter().map(|taint| taint["key"].to_string()).collect::<Vec<_>>().join(",")
+            });
             format!("{}: taints {}", target.key.name, taints.unwrap_or_default())
         }
         Action::Record { event, about } => format!("{}: {}", about.name.unwrap(), event.reason),
@@ -50,7 +69,10 @@ fn step(monitor: &mut Monitor, nodes: &[Arc<Node>], leases: &HashMap<String, Arc
 fn a_node_that_stops_renewing_is_unknown_and_tainted_after_its_grace_period() {
     let mut monitor = monitor();
     let both = [node("a", "True", &[]), node("b", "True", &[])];
-    assert_eq!(step(&mut monitor, &both, &leases(&["a", "b"], 0), 0), ["a: RegisteredNode", "b: RegisteredNode"]);
+    assert_eq!(
+        step(&mut monitor, &both, &leases(&["a", "b"], 0), 0),
+        ["a: RegisteredNode", "b: RegisteredNode"]
+    );
     for second in (5..=40).step_by(5) {
         let mut fresh = leases(&["a"], second);
         fresh.extend(leases(&["b"], 0));
@@ -58,7 +80,10 @@ fn a_node_that_stops_renewing_is_unknown_and_tainted_after_its_grace_period() {
     }
     let mut fresh = leases(&["a"], 45);
     fresh.extend(leases(&["b"], 0));
-    assert_eq!(step(&mut monitor, &both, &fresh, 45), ["b: status", "b: NodeNotReady", "b: taints \"node.kubernetes.io/unreachable\""]);
+    assert_eq!(
+        step(&mut monitor, &both, &fresh, 45),
+        ["b: status", "b: NodeNotReady", "b: taints \"node.kubernetes.io/unreachable\""]
+    );
 }
 
 #[test]
@@ -68,7 +93,10 @@ fn a_wrong_clock_on_the_node_is_no_silence() {
     step(&mut monitor, &nodes, &leases(&["a"], -900_000), 0);
     for second in (5..300).step_by(5) {
         // The node's clock is days behind, but its Lease changes all the time.
-        assert_eq!(step(&mut monitor, &nodes, &leases(&["a"], second - 900_000), second), Vec::<String>::new());
+        assert_eq!(
+            step(&mut monitor, &nodes, &leases(&["a"], second - 900_000), second),
+            Vec::<String>::new()
+        );
     }
 }
 
@@ -91,7 +119,13 @@ fn a_node_that_is_ready_again_loses_its_taint_and_one_that_speaks_swaps_it() {
 #[test]
 fn silent_nodes_are_tainted_one_in_ten_seconds() {
     let mut monitor = monitor();
-    let nodes = [node("a", "True", &[]), node("b", "True", &[]), node("c", "True", &[]), node("d", "Unknown", &[]), node("e", "Unknown", &[])];
+    let nodes = [
+        node("a", "True", &[]),
+        node("b", "True", &[]),
+        node("c", "True", &[]),
+        node("d", "Unknown", &[]),
+        node("e", "Unknown", &[]),
+    ];
     let names = ["a", "b", "c"];
     let taints = |monitor: &mut Monitor, second| {
         let done = step(monitor, &nodes, &leases(&names, second), second);
