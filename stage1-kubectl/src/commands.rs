@@ -35,6 +35,8 @@ pub mod delete;
 pub mod events;
 /// `kubectl exec`.
 pub mod exec;
+/// `kubectl expose`.
+pub mod expose;
 /// `kubectl get`.
 pub mod get;
 /// `kubectl label`.
@@ -49,6 +51,8 @@ pub mod port_forward;
 pub mod replace;
 /// `kubectl rollout`.
 pub mod rollout;
+/// `kubectl run`.
+pub mod run;
 /// `kubectl scale`.
 pub mod scale;
 /// `kubectl set`.
@@ -91,6 +95,8 @@ pub enum Command {
     Events(events::EventsArgs),
     /// Execute a command in a container.
     Exec(exec::ExecArgs),
+    /// Take a workload or service and expose it as a new Kubernetes service.
+    Expose(expose::ExposeArgs),
     /// Display one or many resources.
     Get(Box<get::GetArgs>),
     /// Update the labels on a resource.
@@ -105,6 +111,8 @@ pub enum Command {
     Replace(replace::ReplaceArgs),
     /// Manage the rollout of a resource.
     Rollout(rollout::RolloutArgs),
+    /// Run a particular image on the cluster.
+    Run(run::RunArgs),
     /// Set a new size for a deployment, replica set, or replication controller.
     Scale(scale::ScaleArgs),
     /// Set specific features on objects.
@@ -130,6 +138,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Delete(args) => delete::run(ctx, args).await,
         Command::Events(args) => events::run(ctx, args).await,
         Command::Exec(args) => exec::run(ctx, args).await,
+        Command::Expose(args) => expose::run(ctx, args).await,
         Command::Get(args) => get::run(ctx, *args).await,
         Command::Label(args) => label::run(ctx, args).await,
         Command::Logs(args) => logs::run(ctx, args).await,
@@ -137,6 +146,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::PortForward(args) => port_forward::run(ctx, args).await,
         Command::Replace(args) => replace::run(ctx, args).await,
         Command::Rollout(args) => rollout::run(ctx, args).await,
+        Command::Run(args) => run::run(ctx, args).await,
         Command::Scale(args) => scale::run(ctx, args).await,
         Command::Set(args) => set::run(ctx, args).await,
         Command::Version(args) => version::run(ctx, args).await,

@@ -126,9 +126,25 @@ pub fn to_json(value: &Value) -> String {
     let mut bytes = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+    let value = go_numbers(value);
     value.serialize(&mut serializer).expect("a JSON value serializes");
     bytes.push(b'\n');
     String::from_utf8(bytes).expect("JSON is UTF-8")
+}
+
+/// Numbers as Go's JSON has them: whole floats without a fraction, integers beyond 64 bits rounded to a float.
+fn go_numbers(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() => {
+            let float = number.as_f64().unwrap_or_default();
+            let whole = Some(format!("{float}")).filter(|_| float.fract() == 0.0);
+            let whole = whole.and_then(|text| serde_json::from_str::<serde_json::Number>(&text).ok());
+            whole.map_or_else(|| value.clone(), Value::Number)
+        }
+        Value::Array(items) => items.iter().map(go_numbers).collect(),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), go_numbers(v))).collect()),
+        other => other.clone(),
+    }
 }
 
 /// Several objects as one `List`.

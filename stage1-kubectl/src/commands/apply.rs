@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::object::Object;
-use crate::patch::{self, apply_merge_patch, apply_strategic, merge_keys::is_built_in};
+use crate::patch::{self, merge_keys::is_built_in};
 use crate::printers::Output;
 use crate::request::{self, query};
 
@@ -160,12 +160,13 @@ async fn apply(
     if live.annotation(LAST_APPLIED).is_none() {
         ctx.warn(&format!("Warning: resource {} is missing the {LAST_APPLIED} annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.\n", super::apply::resource_name(&resource, &object)));
     }
+    if dry_run == DryRun::Client {
+        // As kubectl: what would change isn't computed, the live object is shown.
+        return Ok((live, "configured"));
+    }
     let (patch, content_type) = compute(&modified, &live)?;
     if patch.as_object().is_some_and(|p| p.is_empty()) {
         return Ok((live, "unchanged"));
-    }
-    if dry_run == DryRun::Client {
-        return Ok((patched(live, &patch)?, "configured"));
     }
     let patching = |body: &Value| {
         let mut request = request::request(Method::PATCH, &format!("{path}{query}"), Some(body));
@@ -201,16 +202,6 @@ fn compute(modified: &Object, live: &Object) -> Result<(Value, &'static str), Fa
     Ok((patch::three_way_merge(&last, modified_value, current), "application/merge-patch+json"))
 }
 
-fn patched(live: Object, patch: &Value) -> Result<Object, Failure> {
-    let gvk = live.gvk();
-    let mut value = live.into_value();
-    match is_built_in(&gvk) {
-        true => apply_strategic(&mut value, patch, &gvk)?,
-        false => apply_merge_patch(&mut value, patch),
-    }
-    Object::from_value(value).map_err(|e| Failure::message(e.to_string()))
-}
-
 async fn server_side(
     ctx: &Context,
     args: &ApplyArgs,
@@ -230,5 +221,24 @@ async fn server_side(
         .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
         .body(bytes::Bytes::from(object.as_value().to_string()));
     let request = request.map_err(|e| Failure::message(e.to_string()))?;
-    Ok(ctx.client().await?.request(request).await?)
+    ctx.client().await?.request(request).await.map_err(|error| match error.status() {
+        Some(status) if error.is_conflict() => {
+            Failure::message(format!("{}\n{CONFLICT_HELP}", status.message))
+        }
+        _ => error.into(),
+    })
 }
+
+/// What to do about fields that somebody else owns.
+const CONFLICT_HELP: &str = "\
+Please review the fields above--they currently have other managers. Here
+are the ways you can resolve this warning:
+* If you intend to manage all of these fields, please re-run the apply
+  command with the `--force-conflicts` flag.
+* If you do not intend to manage all of the fields, please edit your
+  manifest to remove references to the fields that should keep their
+  current managers.
+* You may co-own fields by updating your manifest to match the existing
+  value; in this case, you'll become the manager if the other manager(s)
+  stop managing the field (remove it from their configuration).
+See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts";

@@ -73,7 +73,9 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
     if let Some(path) = &args.raw {
         let manifest = args.files.read()?.into_iter().next();
         let body = manifest.map(|m| m.object.into_value());
-        let response = ctx.client().await?.send(request::request(Method::POST, path, body.as_ref())).await?;
+        let mut request = request::request(Method::POST, path, body.as_ref());
+        request.headers_mut().remove(http::header::CONTENT_TYPE);
+        let response = ctx.client().await?.send(request).await?;
         ctx.print(&String::from_utf8_lossy(response.body()));
         return Ok(());
     }
@@ -95,16 +97,23 @@ async fn create(
     manifest: Manifest,
 ) -> Result<Object, Failure> {
     let Manifest { mut object, source } = manifest;
-    if args.save_config {
-        let text = super::apply::last_applied(&object);
-        object.set_annotation(LAST_APPLIED, &text);
-    }
-    if dry_run == DryRun::Client {
-        // Without a server (`--validate=false`) the kind decides nothing but the namespace.
+    let save = |object: &mut Object| {
+        if args.save_config {
+            let text = super::apply::last_applied(object);
+            object.set_annotation(LAST_APPLIED, &text);
+        }
+    };
+    if dry_run == DryRun::Client && field_validation(&args.validate)? == "Ignore" {
+        // Nothing needs a server then.
+        save(&mut object);
         return Ok(object);
     }
     let resource = ctx.resource_of(&object, &source).await?;
     let namespace = builder::place(ctx, resource, &mut object)?;
+    save(&mut object);
+    if dry_run == DryRun::Client {
+        return Ok(object);
+    }
     let query = query(&[
         ("dryRun", dry_run.query()),
         ("fieldManager", Some(args.field_manager.clone())),

@@ -196,6 +196,7 @@ async fn change_one(
                 after.set(&pointer, value.as_str());
             }
             None if existing.contains_key(key) => drop(after.remove(&pointer)),
+            None if args.local || output.is_some() => {}
             None => ctx.print(&format!("{} {key:?} not found.\n", what.word())),
         }
     }

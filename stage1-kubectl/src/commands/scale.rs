@@ -55,6 +55,9 @@ pub struct ScaleArgs {
 /// # Errors
 /// What couldn't be scaled.
 pub async fn run(ctx: &Context, args: ScaleArgs) -> Result<(), Failure> {
+    if args.replicas == -1 {
+        return Err(Failure::message("required flag(s) \"replicas\" not set"));
+    }
     if args.replicas < 0 {
         return Err(Failure::message(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0",

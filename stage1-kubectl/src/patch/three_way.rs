@@ -67,18 +67,18 @@ pub fn three_way_merge(original: &Value, modified: &Value, current: &Value) -> V
     deletions
 }
 
-/// Keeps only deletions, or only what isn't one. Maps that become empty go.
+/// Keeps only deletions, or only what isn't one. Maps that become empty go; those that were empty are values.
 fn keep_nulls(patch: &mut Value, nulls: bool) {
-    if let Value::Object(map) = patch {
-        for value in map.values_mut() {
+    let Value::Object(map) = patch else { return };
+    map.retain(|_, value| match value {
+        Value::Null => nulls,
+        Value::Object(inner) if inner.is_empty() => !nulls,
+        Value::Object(_) => {
             keep_nulls(value, nulls);
+            value.as_object().is_some_and(|inner| !inner.is_empty())
         }
-        map.retain(|_, value| match value {
-            Value::Null => nulls,
-            Value::Object(inner) => !nulls || !inner.is_empty(),
-            _ => !nulls,
-        });
-    }
+        _ => !nulls,
+    });
 }
 
 /// Merges two merge patches; unlike applying one, nulls stay.

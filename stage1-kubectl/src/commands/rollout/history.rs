@@ -10,7 +10,6 @@ use super::{DryRun, Target, print_result};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::table;
 use crate::request::{self, ListParams, query};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -64,7 +63,6 @@ pub(super) async fn show(ctx: &Context, target: &Target, revision: i64) -> Resul
     let widest = lines.iter().map(|line| line[0].len()).max().unwrap_or(0);
     let text: String =
         lines.iter().map(|line| format!("{:width$}{}\n", line[0], line[1], width = widest + 2)).collect();
-    let _ = table::align;
     ctx.print(&format!("{} \n{text}\n", target.display_name()));
     Ok(())
 }

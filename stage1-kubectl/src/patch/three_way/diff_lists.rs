@@ -37,6 +37,8 @@ fn whole(original: &[Value], modified: &[Value], half: Half) -> Option<ListDiff>
 fn keyed<'a>(list: &'a [Value], key: &str) -> Result<Vec<(String, &'a Value)>, PatchError> {
     let with_key = |element: &'a Value| Ok((go_value(key_of(element, key)?), element));
     let mut keyed = list.iter().map(with_key).collect::<Result<Vec<_>, PatchError>>()?;
+    // Elements with the same key come out in reverse: upstream's comparison says "less" for equal ones.
+    keyed.reverse();
     keyed.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(keyed)
 }

@@ -1,0 +1,163 @@
+//! `kubectl expose`: makes a Service for a workload.
+//!
+//! # In Kubernetes
+//! `kubectl/pkg/cmd/expose/expose.go`. Left out: `--overrides`, session affinity.
+
+use clap::Args;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::DryRun;
+use super::builder::{self, FilenameFlags, Selection};
+use super::create::print_result;
+use super::set::pod_spec_pointer;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::object::Object;
+use crate::printers::Output;
+use crate::request::{self, query};
+
+/// Flags of `kubectl expose`.
+#[derive(Debug, Args)]
+pub struct ExposeArgs {
+    /// TYPE NAME or TYPE/NAME.
+    pub arguments: Vec<String>,
+    /// Files.
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// The port that the service should serve on.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// Name or number for the port on the container that the service should direct traffic to.
+    #[arg(long)]
+    pub target_port: Option<String>,
+    /// The network protocol for the service to be created.
+    #[arg(long)]
+    pub protocol: Option<String>,
+    /// The name for the newly created object.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Type for this service: ClusterIP, NodePort, LoadBalancer, or ExternalName.
+    #[arg(long = "type")]
+    pub service_type: Option<String>,
+    /// ClusterIP to be assigned to the service; 'None' for a headless one.
+    #[arg(long)]
+    pub cluster_ip: Option<String>,
+    /// A label selector to use for this service.
+    #[arg(long)]
+    pub selector: Option<String>,
+    /// Output format.
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Must be "none", "server", or "client".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
+    pub dry_run: String,
+}
+
+/// Runs `kubectl expose`.
+///
+/// # Errors
+/// The workload has no selector or port, or the server refused.
+pub async fn run(ctx: &Context, args: ExposeArgs) -> Result<(), Failure> {
+    let dry_run = DryRun::parse(&args.dry_run)?;
+    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let services = crate::resource::of::<k8s_openapi::api::core::v1::Service>();
+    for target in builder::targets(ctx, &args.arguments, &args.files, &Selection::default()).await? {
+        let workload = target.get(ctx).await?;
+        let service = service_for(&args, &workload)?;
+        let created = match dry_run {
+            DryRun::Client => {
+                let mut shown = service;
+                shown.set_namespace(target.namespace.as_deref());
+                shown
+            }
+            _ => {
+                let query =
+                    query(&[("dryRun", dry_run.query()), ("fieldManager", Some("kubectl-expose".into()))]);
+                let path = services.path(target.namespace.as_deref(), None, None) + &query;
+                ctx.client()
+                    .await?
+                    .request(request::request(Method::POST, &path, Some(service.as_value())))
+                    .await?
+            }
+        };
+        print_result(ctx, output.as_ref(), &created, "exposed", dry_run)?;
+    }
+    Ok(())
+}
+
+/// The Service for a workload: its selector, its labels, its containers' ports.
+fn service_for(args: &ExposeArgs, workload: &Object) -> Result<Object, Failure> {
+    let selector = match &args.selector {
+        Some(text) => {
+            let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+            Value::Object(pairs.map(|(k, v)| (k.to_string(), v.into())).collect::<Map<_, _>>())
+        }
+        None => selector_of(workload)?,
+    };
+    let mut ports = match &args.port {
+        Some(list) => list.split(',').map(|port| parse_port(port, args)).collect::<Result<Vec<_>, _>>()?,
+        None => container_ports(workload, args),
+    };
+    if ports.is_empty() {
+        return Err(Failure::message("couldn't find port via --port flag or introspection"));
+    }
+    if ports.len() > 1 {
+        for (at, port) in ports.iter_mut().enumerate() {
+            port["name"] = format!("port-{}", at + 1).into();
+        }
+    }
+    let mut spec = json!({"ports": ports, "selector": selector});
+    if let Some(kind) = &args.service_type {
+        spec["type"] = kind.clone().into();
+    }
+    if let Some(address) = &args.cluster_ip {
+        spec["clusterIP"] = address.clone().into();
+    }
+    let name = args.name.clone().unwrap_or_else(|| workload.name().to_string());
+    let mut metadata = json!({"creationTimestamp": null, "name": name});
+    if !workload.labels().is_empty() {
+        metadata["labels"] = json!(workload.labels());
+    }
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}},
+    });
+    Object::from_value(service).map_err(|e| Failure::message(e.to_string()))
+}
+
+fn selector_of(workload: &Object) -> Result<Value, Failure> {
+    let found = match workload.kind() {
+        "Pod" => workload.get("/metadata/labels"),
+        "Service" | "ReplicationController" => workload.get("/spec/selector"),
+        _ => workload.get("/spec/selector/matchLabels"),
+    };
+    let kind = workload.kind();
+    found.cloned().ok_or_else(|| Failure::message(format!("cannot expose a {kind}: the selector is not set")))
+}
+
+fn parse_port(text: &str, args: &ExposeArgs) -> Result<Value, Failure> {
+    let number: u16 = text.parse().map_err(|_| Failure::message(format!("invalid port {text:?}")))?;
+    let target = match &args.target_port {
+        None => json!(number),
+        Some(target) => target.parse::<u16>().map_or_else(|_| json!(target), |number| json!(number)),
+    };
+    let protocol = args.protocol.clone().unwrap_or_else(|| "TCP".into());
+    Ok(json!({"port": number, "protocol": protocol, "targetPort": target}))
+}
+
+fn container_ports(workload: &Object, args: &ExposeArgs) -> Vec<Value> {
+    if workload.kind() == "Service" {
+        return workload.get("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    }
+    let pointer = pod_spec_pointer(workload).unwrap_or("/spec");
+    let containers = workload.get(&format!("{pointer}/containers")).and_then(Value::as_array);
+    let ports = containers.into_iter().flatten().flat_map(|c| c["ports"].as_array().into_iter().flatten());
+    ports
+        .map(|port| {
+            let number = &port["containerPort"];
+            let declared = port["protocol"].as_str().unwrap_or("TCP");
+            let protocol = args.protocol.as_deref().unwrap_or(declared);
+            json!({"port": number, "protocol": protocol, "targetPort": number})
+        })
+        .collect()
+}
