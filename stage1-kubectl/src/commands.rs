@@ -31,6 +31,8 @@ pub mod attach;
 pub mod create;
 /// `kubectl delete`.
 pub mod delete;
+/// `kubectl describe`.
+pub mod describe;
 /// `kubectl events`.
 pub mod events;
 /// `kubectl exec`.
@@ -39,8 +41,12 @@ pub mod exec;
 pub mod expose;
 /// `kubectl get`.
 pub mod get;
+/// `kubectl journey`.
+pub mod journey;
 /// `kubectl label`.
 pub mod label;
+/// Whole lists, piece by piece.
+pub mod listing;
 /// `kubectl logs`.
 pub mod logs;
 /// `kubectl patch`.
@@ -91,6 +97,8 @@ pub enum Command {
     Create(create::CreateArgs),
     /// Delete resources by file names, stdin, resources and names, or by resources and label selector.
     Delete(delete::DeleteArgs),
+    /// Show details of a specific resource or group of resources.
+    Describe(describe::DescribeArgs),
     /// List events.
     Events(events::EventsArgs),
     /// Execute a command in a container.
@@ -99,6 +107,8 @@ pub enum Command {
     Expose(expose::ExposeArgs),
     /// Display one or many resources.
     Get(Box<get::GetArgs>),
+    /// Show a pod's journey through the six stages.
+    Journey(journey::JourneyArgs),
     /// Update the labels on a resource.
     Label(label::LabelArgs),
     /// Print the logs for a container in a pod.
@@ -136,10 +146,12 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Attach(args) => attach::run(ctx, args).await,
         Command::Create(args) => create::run(ctx, args).await,
         Command::Delete(args) => delete::run(ctx, args).await,
+        Command::Describe(args) => describe::run(ctx, args).await,
         Command::Events(args) => events::run(ctx, args).await,
         Command::Exec(args) => exec::run(ctx, args).await,
         Command::Expose(args) => expose::run(ctx, args).await,
         Command::Get(args) => get::run(ctx, *args).await,
+        Command::Journey(args) => journey::run(ctx, args).await,
         Command::Label(args) => label::run(ctx, args).await,
         Command::Logs(args) => logs::run(ctx, args).await,
         Command::Patch(args) => patch::run(ctx, args).await,

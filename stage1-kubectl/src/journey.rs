@@ -13,6 +13,7 @@
 //! # In Kubernetes
 //! No counterpart; the nearest are Events and the tracing of the API server and the kubelet.
 
+pub mod digest;
 pub mod page;
 pub mod trail;
 

@@ -4,7 +4,7 @@
 //! After: a person reads.
 //!
 //! # Invariants
-//! 1. Every step stands on one line, in the order of time.
+//! 1. Every step stands on one line, in the order of time; what repeats stands once, with a count.
 //! 2. A stage without a step is named, with the question to ask next: a gap is the most useful thing on this page.
 //!
 //! # In Kubernetes
@@ -12,7 +12,11 @@
 
 use std::fmt::Write as _;
 
+use jiff::SignedDuration;
+
+use super::digest::{Told, digest};
 use super::{Stage, Step};
+use crate::time::human_duration;
 
 /// What a stage's silence means for a pod.
 const SILENCE: [(Stage, &str); 6] = [
@@ -36,28 +40,34 @@ pub fn sign(stage: Stage) -> char {
     ['①', '②', '③', '④', '⑤', '⑥'][usize::from(u8::from(stage)) - 1]
 }
 
+/// More lines than these and the middle is left out.
+const MAX_LINES: usize = 32;
+/// How many of them stand at the end.
+const LAST_LINES: usize = 12;
+/// A reason longer than this is cut.
+const MAX_WHY_CHARS: usize = 120;
+
 // ANCHOR: render-journey
 /// Renders the steps of one object's journey.
 #[must_use]
 pub fn render(title: &str, steps: &[Step]) -> String {
-    let mut ordered: Vec<&Step> = steps.iter().collect();
-    ordered.sort_by_key(|step| (step.at_micros, step.stage));
-    let start = ordered.first().map_or(0, |step| step.at_micros);
+    let told = digest(steps);
+    let start = told.first().map_or(0, |told| told.step.at_micros);
     let mut page = format!("{title}, through the six stages\n\n");
-    for step in &ordered {
-        let after = since(step.at_micros - start);
-        let source = if step.source.is_empty() { String::new() } else { format!("  [{}]", step.source) };
-        let _ = writeln!(
-            page,
-            "{} {after:>10}  {}: {} ({}){source}",
-            sign(step.stage),
-            step.object,
-            step.decided,
-            step.why
-        );
+    let hidden = match told.len() > MAX_LINES {
+        true => MAX_LINES - LAST_LINES..told.len() - LAST_LINES,
+        false => 0..0,
+    };
+    for (at, one) in told.iter().enumerate() {
+        if at == hidden.start && !hidden.is_empty() {
+            let _ = writeln!(page, "{:>13} {} more steps", "…", hidden.len());
+        }
+        if !hidden.contains(&at) {
+            page.push_str(&line(one, start));
+        }
     }
     for (stage, meaning) in SILENCE {
-        if !ordered.iter().any(|step| step.stage == stage) {
+        if !told.iter().any(|told| told.step.stage == stage) {
             let _ = writeln!(page, "{} {:>10}  {meaning}", sign(stage), "–");
         }
     }
@@ -65,9 +75,34 @@ pub fn render(title: &str, steps: &[Step]) -> String {
 }
 // ANCHOR_END: render-journey
 
-/// `+12.3 ms`, `+4.21 s`.
+/// `② +12.3 ms  Pod d/p: stored (because)  [file:line]`, with a count and the last time of what repeats.
+fn line(told: &Told, start: i64) -> String {
+    let Told { step, times, last_at_micros } = told;
+    let mut text = format!(
+        "{} {:>10}  {}: {}",
+        sign(step.stage),
+        since(step.at_micros - start),
+        step.object,
+        step.decided
+    );
+    if !step.why.is_empty() {
+        let cut = if step.why.chars().count() > MAX_WHY_CHARS { "…" } else { "" };
+        let why: String = step.why.chars().take(MAX_WHY_CHARS).collect();
+        let _ = write!(text, " ({}{cut})", why.replace('\n', " "));
+    }
+    if *times > 1 {
+        let _ = write!(text, " ×{times}, last {}", since(last_at_micros - start));
+    }
+    if !step.source.is_empty() {
+        let _ = write!(text, "  [{}]", step.source);
+    }
+    text + "\n"
+}
+
+/// `+12.3 ms`, `+4.21 s`, `+5m12s`.
 fn since(micros: i64) -> String {
     match micros {
+        600_000_000.. => format!("+{}", human_duration(SignedDuration::from_micros(micros))),
         ..1_000_000 => format!("+{}.{} ms", micros / 1000, micros % 1000 / 100),
         _ => format!("+{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
     }
