@@ -1,4 +1,5 @@
 //! Node networks in the real kernel: namespaces, a bridge, and a connection between two nodes.
+#![allow(clippy::unwrap_used, reason = "a test: a panic is its way to fail")]
 #![expect(clippy::disallowed_methods, reason = "shell: a test with real sockets")]
 
 use stage5_kubelet::network::execute::{claim, execute, observe};

@@ -1,4 +1,5 @@
 //! Nodes with a real containerd each: pods of two nodes reach each other, and a stop leaves nothing behind.
+#![allow(clippy::unwrap_used, reason = "a test: a panic is its way to fail")]
 #![cfg(feature = "containerd")]
 #![expect(clippy::disallowed_methods, reason = "shell: a test with real programs")]
 

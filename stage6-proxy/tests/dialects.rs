@@ -1,4 +1,5 @@
 //! The same state and the same packet get the same verdicts from both dialects, whatever the state.
+#![allow(clippy::unwrap_used, reason = "a test: a panic is its way to fail")]
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};

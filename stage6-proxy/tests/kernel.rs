@@ -1,4 +1,5 @@
 //! The rules in the real kernel: loaded with the real tools, in a network namespace made for the test.
+#![allow(clippy::unwrap_used, reason = "a test: a panic is its way to fail")]
 #![expect(clippy::disallowed_methods, reason = "shell: runs nft and iptables")]
 
 use std::io::Write as _;

@@ -2,6 +2,7 @@
 //!
 //! iptables: our restore input must be kube-proxy's, chain for chain and rule for rule, at the start and after every
 //! step. nftables: the layouts differ on purpose, so every interesting packet must meet the same verdicts.
+#![allow(clippy::unwrap_used, reason = "a test: a panic is its way to fail")]
 #![expect(clippy::disallowed_methods, reason = "shell: reads recorded cases")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,8 @@ use stage6_proxy::nftables::{self, Nftables};
 use stage6_proxy::packet::{Hook, Packet, Probability, Ruleset, Verdict};
 use stage6_proxy::proxy_state::{LocalDetector, NodePortAddresses, NodeView, ProxyState, Tracker};
 use stage6_proxy::service_map::{NamespacedName, Protocol};
+
+type Oracle = Box<dyn Fn(&Packet) -> Vec<(Verdict, Probability)>>;
 
 const NODE_IP: Ipv4Addr = Ipv4Addr::new(10, 210, 0, 13);
 
@@ -238,7 +241,7 @@ fn nftables_world(folder: &Path) -> Result<usize, String> {
         compare(&format!("step {number}: transaction"), &kernel, &whole)?;
         let listing = recorded(folder, "nft-list", number).unwrap();
         // Two flags make the stock proxy's table fail as a whole; its iptables rules tell what is meant.
-        let theirs: Box<dyn Fn(&Packet) -> Vec<(Verdict, Probability)>> = if listing.starts_with("table") {
+        let theirs: Oracle = if listing.starts_with("table") {
             let table = nftables::trace::Table::parse(&listing);
             Box::new(move |packet| table.verdicts(packet))
         } else {

@@ -25,6 +25,7 @@ use std::thread;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{FsType, statfs};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A namespace that could not be made, entered or removed.
@@ -120,8 +121,8 @@ pub fn remove(path: &Path) -> Result<(), NetnsError> {
 /// Is a namespace mounted at the path (and not a plain file left by a killed process)?
 pub fn is_mounted(path: &Path) -> bool {
     // NSFS_MAGIC of linux/magic.h: the file system of mounted namespaces.
-    const NSFS_MAGIC: i64 = 0x6e73_6673;
-    nix::sys::statfs::statfs(path).is_ok_and(|stat| i64::from(stat.filesystem_type().0) == NSFS_MAGIC)
+    const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+    statfs(path).is_ok_and(|stat| stat.filesystem_type() == NSFS_MAGIC)
 }
 
 /// Runs a future to its end on a thread inside the namespace (`None`: this one).

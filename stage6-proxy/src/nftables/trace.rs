@@ -18,10 +18,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddrV4;
 
-use crate::packet::{Cidr, Hook, Packet, Probability, Ruleset, Verdict};
+use crate::packet::{Hook, Packet, Probability, Ruleset, Verdict};
 use crate::proxy_state::MASQUERADE_MARK;
 
+pub mod expression;
 pub mod parse;
+
+use expression::{Reader, anonymous, concatenation, conntrack, destination, interface, is_in, mark};
 
 /// One chain: where it hooks in, and its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub struct Table {
 
 /// The packet on its way.
 #[derive(Clone, Debug, Default)]
-struct Way {
+pub struct Way {
     mark: u32,
     dnat: Option<SocketAddrV4>,
     masquerade: bool,
@@ -59,34 +62,6 @@ enum Said {
     Return,
     Accept,
     Decided(Verdict),
-}
-
-/// Words of a rule, read one after the other.
-struct Reader<'a> {
-    words: &'a [String],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn peek(&self) -> &'a str {
-        self.words.get(self.at).map_or("", String::as_str)
-    }
-
-    fn next(&mut self) -> &'a str {
-        let word = self.peek();
-        self.at += 1;
-        word
-    }
-
-    fn eat(&mut self, words: &str) -> bool {
-        let expected: Vec<&str> = words.split(' ').collect();
-        let here = self.words.get(self.at..self.at + expected.len());
-        let found = here.is_some_and(|here| here.iter().zip(&expected).all(|(a, b)| a == b));
-        if found {
-            self.at += expected.len();
-        }
-        found
-    }
 }
 
 impl Table {
@@ -265,108 +240,6 @@ impl Table {
         }
         assert!(way.dnat.is_some(), "dnat has a destination: {:?}", reader.words);
         Err(Said::Accept)
-    }
-}
-
-fn destination(packet: &Packet, way: &Way) -> (std::net::Ipv4Addr, u16) {
-    way.dnat.map_or((packet.destination, packet.port), |to| (*to.ip(), to.port()))
-}
-
-/// `ip daddr . meta l4proto . th dport …` as the text that elements are written in.
-fn concatenation(reader: &mut Reader<'_>, packet: &Packet, way: &Way, die: u32) -> String {
-    let (address, port) = destination(packet, way);
-    let mut parts = Vec::new();
-    loop {
-        let kind = reader.next();
-        let part = match (kind, reader.next()) {
-            ("ip", "saddr") => packet.source.to_string(),
-            ("ip", "daddr") => address.to_string(),
-            ("meta", "l4proto") => packet.protocol.as_str().to_owned(),
-            ("th", "dport") => port.to_string(),
-            // `tcp dport 80` asks for the protocol too.
-            (protocol @ ("tcp" | "udp" | "sctp"), "dport") if protocol == packet.protocol.as_str() => {
-                port.to_string()
-            }
-            ("tcp" | "udp" | "sctp", "dport") => "another protocol".to_owned(),
-            ("numgen", "random") => {
-                reader.next();
-                reader.next();
-                let offset = if reader.eat("offset") { reader.next().parse().expect("a number") } else { 0 };
-                (die + offset).to_string()
-            }
-            unknown => panic!("unknown expression {unknown:?} in {:?}", reader.words),
-        };
-        parts.push(part);
-        if !reader.eat(".") {
-            return parts.join(" . ");
-        }
-    }
-}
-
-fn number(text: &str) -> u32 {
-    text.strip_prefix("0x")
-        .map_or_else(|| text.parse(), |hexadecimal| u32::from_str_radix(hexadecimal, 16))
-        .unwrap_or_else(|_| panic!("{text} is no number"))
-}
-
-/// `[meta] mark and X == Y` and `[meta] mark set [meta] mark or X`, in both spellings.
-fn mark(reader: &mut Reader<'_>, way: &mut Way) -> bool {
-    reader.eat("mark");
-    let set = reader.eat("set");
-    if set {
-        let _ = reader.eat("meta mark") || reader.eat("mark");
-    }
-    let operator = reader.next();
-    let operand = number(reader.next());
-    let value = match operator {
-        "&" | "and" => way.mark & operand,
-        "|" | "or" => way.mark | operand,
-        "^" | "xor" => way.mark ^ operand,
-        unknown => panic!("unknown operator {unknown}"),
-    };
-    if set {
-        way.mark = value;
-        return true;
-    }
-    assert!(reader.eat("=="), "{:?}", reader.words);
-    value == number(reader.next())
-}
-
-fn conntrack(reader: &mut Reader<'_>, way: &Way) -> bool {
-    match (reader.next(), reader.next()) {
-        ("state", "new") => true,
-        ("status", "dnat") => way.dnat.is_some(),
-        unknown => panic!("unknown conntrack expression {unknown:?}"),
-    }
-}
-
-fn interface(reader: &mut Reader<'_>, packet: &Packet) -> bool {
-    let negated = reader.eat("!=");
-    let pattern = reader.next();
-    let Some(interface) = packet.interface.as_deref() else { return negated };
-    let prefix = pattern.strip_suffix('*');
-    prefix.map_or(interface == pattern, |prefix| interface.starts_with(prefix)) != negated
-}
-
-/// `{ a, b }` or `{ 0 : goto x, 1 : goto y }`.
-fn anonymous(reader: &mut Reader<'_>) -> BTreeMap<String, Option<String>> {
-    let mut text = String::new();
-    assert!(reader.eat("{"), "{:?}", reader.words);
-    loop {
-        match reader.next() {
-            "}" | "" => return parse::elements(&text),
-            word => {
-                text.push_str(word);
-                text.push(' ');
-            }
-        }
-    }
-}
-
-fn is_in(value: &str, operand: &str) -> bool {
-    match (value.parse(), operand.parse::<Cidr>()) {
-        (Ok(address), Ok(cidr)) => cidr.contains(address),
-        _ => value == operand,
     }
 }
 
