@@ -81,6 +81,10 @@ impl FitError {
 
     /// The plugins whose refusals must be lifted before another try makes sense.
     pub fn rejectors(&self) -> BTreeSet<&'static str> {
+        if self.num_all_nodes == 0 {
+            // No plugin was asked. A name that is no plugin's makes every event count.
+            return BTreeSet::from(["NoNodes"]);
+        }
         let statuses = self.statuses.iter().map(|(_, status)| status.plugin);
         statuses.chain([self.absent.plugin]).filter(|plugin| !plugin.is_empty()).collect()
     }

@@ -30,7 +30,21 @@ pub mod cache;
 pub mod snapshot;
 // The decision.
 pub mod decision;
+// Waiting.
+pub mod event_handlers;
+pub mod profiles;
+pub mod scheduling_queue;
+// The shell: carries decisions out.
+pub mod binding_cycle;
+pub mod events;
+pub mod failure;
 pub mod fit_error;
+pub mod metrics;
+// The command line, and the whole of it running.
+pub mod options;
+pub mod pipeline;
 pub mod plugins;
 pub mod profile;
 pub mod schedule_pod;
+pub mod scheduler;
+pub mod scheduling_cycle;

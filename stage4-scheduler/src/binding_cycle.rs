@@ -1,0 +1,194 @@
+//! Binding cycle: tell the API server, or take it back.
+//!
+//! *Step 17 of a pod's journey through this stage, the last.* Before: the pod is assumed on a node. After: the API
+//! server knows it, and the node's kubelet sees the pod in its watch.
+//!
+//! First the volumes, if claims waited for a node: the claim goes into the volume, or the node into the
+//! claim, and the pod waits until the claim is bound. Then one POST to the pod's `binding` subresource. It is a
+//! subresource and not an update of the pod, so that the right to place pods isn't the right to change them.
+//!
+//! The subtle thing is the failure. The node's room was given away on credit; if the binding fails it must be
+//! free again *before* the pod goes back to the queue, and other pods must hear that room came free.
+//!
+//! # Invariants
+//! 1. A failed binding leaves the cache as if the pod had never been assumed.
+//! 2. A binding carries the pod's UID: a new pod of the same name isn't bound by accident.
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/schedule_one.go` (`bindingCycle`), `plugins/defaultbinder/default_binder.go`,
+//! `plugins/volumebinding/binder.go` (`BindPodVolumes`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod};
+use serde_json::{Value, json};
+use stage1_kubectl::client::ClientError;
+use stage1_kubectl::journey::{Stage, object_name};
+use stage1_kubectl::journey_step;
+use stage1_kubectl::request::Patch;
+use stage3_controllers::indexer::NamespacedName;
+use stage3_controllers::informer::Store;
+
+use crate::event_handlers::State;
+use crate::events::Sentence;
+use crate::failure;
+use crate::framework::{ClusterEvent, PreBindAction};
+use crate::listers::set;
+use crate::plugins::volume_binding::ANN_SELECTED_NODE;
+use crate::pod_info::PodInfo;
+use crate::schedule_pod::ScheduleResult;
+use crate::scheduler::Scheduler;
+use crate::scheduling_queue::QueuedPod;
+
+/// How long a pod waits for its claims before it is scheduled anew.
+pub const BIND_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Why a pod couldn't be bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// A volume or claim couldn't be written.
+    #[error("running PreBind plugin \"VolumeBinding\": binding volumes: {0}")]
+    Volumes(#[source] ClientError),
+    /// The claims didn't become bound.
+    #[error("running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded")]
+    Timeout,
+    /// The API server refused the binding.
+    #[error("running Bind plugin \"DefaultBinder\": {0}")]
+    Bind(#[source] ClientError),
+}
+
+/// Carries out the decision.
+pub async fn run(
+    scheduler: Arc<Scheduler>,
+    pod: QueuedPod,
+    result: ScheduleResult,
+    before: Vec<PreBindAction>,
+    claims: Store<PersistentVolumeClaim>,
+) {
+    let (info, node) = (pod.info.clone(), result.suggested_host);
+    match bind(&scheduler, &info, &node, &before, &claims).await {
+        Ok(()) => {
+            scheduler.change(|state, now| {
+                state.cache.finish_binding(&info.uid, now);
+                state.queue.done(&info.uid);
+            });
+            scheduler
+                .metrics
+                .pod_scheduling_sli_duration
+                .observe((scheduler.now() - pod.first_seen).as_secs_f64());
+            tracing::debug!(pod = %info.key, %node, evaluated_nodes = result.evaluated_nodes, feasible_nodes = result.feasible_nodes,
+                "Successfully bound pod to node");
+            let note = format!("Successfully assigned {} to {node}", info.key);
+            let name = object_name("Pod", Some(info.namespace()), info.name());
+            journey_step!(Stage::Scheduler, name, format!("bound to {node}"), &*note);
+            scheduler.recorder.tell(
+                &info,
+                None,
+                Sentence { kind: "Normal", reason: "Scheduled", action: "Binding", note },
+            );
+        }
+        Err(error) => {
+            tracing::warn!(pod = %info.key, %node, %error, "Error scheduling pod; retrying");
+            scheduler.change(|state, now| {
+                if state.cache.forget(&info.uid) {
+                    forget_volumes(state, &before);
+                    state.queue.on_event(ClusterEvent::AssignedPodDeleted(info.clone()), now);
+                }
+            });
+            failure::failed(&scheduler, pod, error.to_string());
+        }
+    }
+}
+
+// ANCHOR: bind
+async fn bind(
+    scheduler: &Scheduler,
+    info: &PodInfo,
+    node: &str,
+    before: &[PreBindAction],
+    claims: &Store<PersistentVolumeClaim>,
+) -> Result<(), BindError> {
+    for action in before {
+        write_volume(scheduler, action).await.map_err(BindError::Volumes)?;
+    }
+    if !before.is_empty() {
+        let bound = wait_until_bound(info, claims);
+        tokio::time::timeout(BIND_TIMEOUT, bound).await.map_err(|_| BindError::Timeout)?;
+    }
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": info.name(), "namespace": info.namespace(), "uid": info.pod.metadata.uid},
+        "target": {"kind": "Node", "name": node},
+    });
+    let pods = scheduler.client.namespaced::<Pod>(info.namespace());
+    let answer: Result<Value, ClientError> = pods.create_subresource(info.name(), "binding", &body).await;
+    answer.map(drop).map_err(BindError::Bind)
+}
+// ANCHOR_END: bind
+
+async fn write_volume(scheduler: &Scheduler, action: &PreBindAction) -> Result<(), ClientError> {
+    match action {
+        PreBindAction::BindVolume { volume, namespace, claim } => {
+            let wanted = scheduler.client.namespaced::<PersistentVolumeClaim>(namespace).get(claim).await?;
+            let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim,
+                "uid": wanted.metadata.uid, "resourceVersion": wanted.metadata.resource_version});
+            let patch = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}, "spec": {"claimRef": reference}});
+            scheduler.client.api::<PersistentVolume>().patch(volume, &Patch::Merge(patch)).await.map(drop)
+        }
+        PreBindAction::SelectNode { namespace, claim, node } => {
+            let patch = json!({"metadata": {"annotations": {ANN_SELECTED_NODE: node}}});
+            let claims = scheduler.client.namespaced::<PersistentVolumeClaim>(namespace);
+            claims.patch(claim, &Patch::Merge(patch)).await.map(drop)
+        }
+    }
+}
+
+async fn wait_until_bound(info: &PodInfo, claims: &Store<PersistentVolumeClaim>) {
+    let mut changes = claims.subscribe();
+    let bound = || {
+        info.claims.iter().all(|wanted| {
+            let claim = claims.get(&NamespacedName::new(info.namespace(), &*wanted.name));
+            claim.is_some_and(|claim| claim.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound"))
+        })
+    };
+    while !bound() {
+        if changes.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Counts planned volumes as taken, so that the next pod doesn't plan them, too.
+pub fn assume_volumes(state: &mut State, before: &[PreBindAction]) {
+    for action in before {
+        let PreBindAction::BindVolume { volume, namespace, claim } = action else { continue };
+        let reference = ObjectReference {
+            namespace: Some(namespace.clone()),
+            name: Some(claim.clone()),
+            ..Default::default()
+        };
+        set_claim_ref(state, volume, Some(reference));
+    }
+}
+
+fn forget_volumes(state: &mut State, before: &[PreBindAction]) {
+    for action in before {
+        if let PreBindAction::BindVolume { volume, .. } = action {
+            set_claim_ref(state, volume, None);
+        }
+    }
+}
+
+fn set_claim_ref(state: &mut State, volume: &str, reference: Option<ObjectReference>) {
+    let listers = Arc::make_mut(&mut state.cache.listers);
+    let Some(mut changed) = listers.volumes.get(volume).map(|volume| (**volume).clone()) else { return };
+    // A reference with a UID comes from the API server: that is the truth, not our guess.
+    let current = changed.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    if current.is_some_and(|reference| reference.uid.is_some()) {
+        return;
+    }
+    changed.spec.get_or_insert_default().claim_ref = reference;
+    set(&mut listers.volumes, volume, Some(Arc::new(changed)));
+}

@@ -1,0 +1,195 @@
+//! Failure: the pod goes back to the queue, and people learn why.
+//!
+//! *Step 18 of a pod's journey through this stage, on the other branch.* Before: no node, or a binding that failed.
+//! After: the pod waits in [`crate::scheduling_queue`]; its `PodScheduled` condition and an event say why; if
+//! preemption helps, its victims are asked to go and the pod is nominated to their node.
+//!
+//! Back to the queue comes first, words after: the API server may be slow, and an event that could help must
+//! find the pod asleep, not in between.
+//!
+//! # Invariants
+//! 1. A condition is written only if its words changed: a pod refused every ten seconds for the same reason writes nothing.
+//! 2. A victim is deleted with its UID as a precondition.
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/schedule_one.go` (`handleSchedulingFailure`), `framework/preemption/preemption.go` (`prepareCandidate`).
+#![expect(clippy::disallowed_methods, reason = "shell: stamps conditions")]
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use stage1_kubectl::client::ClientError;
+use stage1_kubectl::journey::{Stage, object_name};
+use stage1_kubectl::journey_step;
+use stage1_kubectl::request::{DeleteParams, Patch};
+
+use crate::events::Sentence;
+use crate::fit_error::FitError;
+use crate::framework::ClusterEvent;
+use crate::plugins::default_preemption::{Candidate, PostFilterResult};
+use crate::pod_info::PodInfo;
+use crate::scheduler::Scheduler;
+use crate::scheduling_queue::QueuedPod;
+
+/// The condition's reason if no node fits.
+pub const REASON_UNSCHEDULABLE: &str = "Unschedulable";
+/// The condition's reason if something went wrong.
+pub const REASON_SCHEDULER_ERROR: &str = "SchedulerError";
+
+/// What to write into the pod's status.
+struct Words {
+    reason: &'static str,
+    message: String,
+    /// `Some("")` clears the nomination.
+    nominate: Option<String>,
+}
+
+/// No node fits.
+pub fn refused(scheduler: &Arc<Scheduler>, pod: QueuedPod, error: FitError, preemption: PostFilterResult) {
+    let (info, message) = (pod.info.clone(), error.to_string());
+    let internal = error.is_internal();
+    scheduler.change(|state, now| {
+        if let Some(candidate) = &preemption.nominated {
+            state.queue.nominator.set(&info, Some(&candidate.node));
+        } else if preemption.clear_nomination {
+            state.queue.nominator.remove(&info.uid);
+        }
+        if internal {
+            state.queue.return_failed(pod, now);
+        } else {
+            state.queue.return_refused(pod, error.rejectors(), now);
+        }
+    });
+    let clear = preemption.clear_nomination && info.nominated_node_name().is_some();
+    let nominate = match &preemption.nominated {
+        Some(candidate) => Some(candidate.node.to_string()),
+        None => clear.then(String::new),
+    };
+    let reason = if internal { REASON_SCHEDULER_ERROR } else { REASON_UNSCHEDULABLE };
+    let scheduler = scheduler.clone();
+    tokio::spawn(async move {
+        if let Some(candidate) = preemption.nominated {
+            preempt(&scheduler, &info, candidate).await;
+        }
+        say(&scheduler, &info, Words { reason, message, nominate }).await;
+    });
+}
+
+/// Something went wrong after a node was found.
+pub fn failed(scheduler: &Arc<Scheduler>, pod: QueuedPod, message: String) {
+    let info = pod.info.clone();
+    scheduler.change(|state, now| state.queue.return_failed(pod, now));
+    let scheduler = scheduler.clone();
+    tokio::spawn(async move {
+        say(&scheduler, &info, Words { reason: REASON_SCHEDULER_ERROR, message, nominate: None }).await;
+    });
+}
+
+async fn say(scheduler: &Scheduler, info: &PodInfo, words: Words) {
+    let note = words.message.clone();
+    scheduler.recorder.tell(
+        info,
+        None,
+        Sentence { kind: "Warning", reason: "FailedScheduling", action: "Scheduling", note },
+    );
+    if let Some(patch) = status_patch(info, &words, Timestamp::now())
+        && let Err(error) = patch_status(scheduler, info, patch).await
+        && !error.is_not_found()
+    {
+        tracing::warn!(pod = %info.key, %error, "Error updating pod");
+    }
+}
+
+/// The patch of the pod's status, `None` if it says that already.
+fn status_patch(info: &PodInfo, words: &Words, now: Timestamp) -> Option<Value> {
+    let status = info.pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let current = conditions.into_iter().flatten().find(|condition| condition.type_ == "PodScheduled");
+    let same_words = current.is_some_and(|condition| {
+        condition.status == "False"
+            && condition.reason.as_deref() == Some(words.reason)
+            && condition.message.as_deref() == Some(&words.message)
+    });
+    let nominated = info.nominated_node_name().unwrap_or("");
+    let nominate = words.nominate.as_deref().filter(|node| *node != nominated);
+    if same_words && nominate.is_none() {
+        return None;
+    }
+    let since =
+        current.filter(|condition| condition.status == "False").and_then(|c| c.last_transition_time.clone());
+    let mut condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": words.reason, "message": words.message});
+    // When the condition became false, not when its words changed.
+    condition["lastTransitionTime"] = match since {
+        Some(since) => json!(since),
+        None => json!(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now)),
+    };
+    let mut patch = json!({"conditions": [condition]});
+    if let Some(node) = nominate {
+        patch["nominatedNodeName"] = if node.is_empty() { Value::Null } else { node.into() };
+    }
+    Some(json!({"metadata": {"uid": info.pod.metadata.uid}, "status": patch}))
+}
+
+async fn patch_status(scheduler: &Scheduler, info: &PodInfo, patch: Value) -> Result<(), ClientError> {
+    let pods = scheduler.client.namespaced::<Pod>(info.namespace());
+    pods.patch_subresource(info.name(), "status", &Patch::Strategic(patch)).await.map(drop)
+}
+
+// ANCHOR: evict
+/// Asks the victims to go. Their grace period runs; the pod stays nominated meanwhile.
+async fn preempt(scheduler: &Scheduler, info: &PodInfo, candidate: Candidate) {
+    scheduler.metrics.preemption_attempts.inc();
+    scheduler.metrics.preemption_victims.observe(candidate.victims.len() as f64);
+    let victims: Vec<&str> = candidate.victims.iter().map(|victim| &*victim.key).collect();
+    let name = object_name("Pod", Some(info.namespace()), info.name());
+    journey_step!(
+        Stage::Scheduler,
+        name,
+        format!("nominated to {}", candidate.node),
+        format!("evicts {}", victims.join(", "))
+    );
+    for victim in &candidate.victims {
+        if let Err(error) = evict(scheduler, info, victim).await {
+            tracing::warn!(preemptor = %info.key, victim = %victim.key, %error, "Error preempting pod");
+            // The pod counts on that room: let it look again.
+            scheduler.change(|state, now| state.queue.on_event(ClusterEvent::Anything, now));
+            continue;
+        }
+        let uid = info.pod.metadata.uid.as_deref().unwrap_or("");
+        let note = format!("Preempted by pod {uid} on node {}", candidate.node);
+        scheduler.recorder.tell(
+            victim,
+            Some(info),
+            Sentence { kind: "Normal", reason: "Preempted", action: "Preempting", note },
+        );
+    }
+}
+// ANCHOR_END: evict
+
+async fn evict(scheduler: &Scheduler, info: &PodInfo, victim: &PodInfo) -> Result<(), ClientError> {
+    // Going already: nothing to ask.
+    if victim.is_terminating() {
+        return Ok(());
+    }
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": format!("{}: preempting to accommodate a higher priority pod", info.scheduler_name()),
+        "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::now()),
+    });
+    let patch = json!({"metadata": {"uid": victim.pod.metadata.uid}, "status": {"conditions": [condition]}});
+    let gone = |error: &ClientError| error.is_not_found();
+    match patch_status(scheduler, victim, patch).await {
+        Err(error) if !gone(&error) => return Err(error),
+        _ => {}
+    }
+    let params = DeleteParams { uid: victim.pod.metadata.uid.clone(), ..DeleteParams::default() };
+    match scheduler.client.namespaced::<Pod>(victim.namespace()).delete(victim.name(), &params).await {
+        Err(error) if !gone(&error) => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,146 @@
+//! Scheduling cycle: one pod after another, from the queue to a decision.
+//!
+//! *Step 16 of a pod's journey through this stage.* Before: the queue has a pod. After: either
+//! [`crate::binding_cycle`] writes the binding, or [`crate::failure`] says why not.
+//!
+//! The loop does four short things under the lock (pop, update the snapshot, assume, give back) and the long
+//! one, the decision, without it. Everything that talks to the API server is spawned: the next pod doesn't
+//! wait for this one's binding.
+//!
+//! # Invariants
+//! 1. A pod is assumed before the next pod is decided.
+//! 2. Every pod popped ends in exactly one of: bound or failed binding, refused, dropped because it is gone.
+//!
+//! # In Kubernetes
+//! `pkg/scheduler/schedule_one.go` (`ScheduleOne`, `schedulingCycle`).
+#![expect(clippy::disallowed_methods, reason = "shell: chance breaks ties, the clock measures")]
+
+use std::sync::Arc;
+
+use stage1_kubectl::journey::{Stage, object_name};
+use stage1_kubectl::journey_step;
+use stage3_controllers::informer::factory::InformerFactory;
+
+use crate::binding_cycle;
+use crate::decision::{Decision, decide};
+use crate::failure;
+use crate::metrics::Attempt;
+use crate::pod_info::PodInfo;
+use crate::schedule_pod::ScheduleResult;
+use crate::scheduler::Scheduler;
+use crate::scheduling_queue::QueuedPod;
+use crate::snapshot::Snapshot;
+
+// ANCHOR: scheduling-loop
+/// Places pods for ever.
+pub async fn run(scheduler: Arc<Scheduler>, factory: &InformerFactory) {
+    let mut snapshot = Snapshot::default();
+    loop {
+        let (next, deadline) = {
+            let mut state = scheduler.state.lock();
+            let next = state.queue.pop(scheduler.now());
+            if next.is_some() {
+                state.cache.update(&mut snapshot);
+                snapshot.nominated = state.queue.nominator.shared();
+            }
+            (next, state.queue.next_deadline())
+        };
+        match next {
+            Some(pod) => {
+                schedule_one(&scheduler, factory, pod, &mut snapshot);
+                // The bindings just spawned, and whoever shares this thread, get their turn.
+                tokio::task::yield_now().await;
+            }
+            None => {
+                let pause = deadline.map(|deadline| deadline.saturating_sub(scheduler.now()));
+                tokio::select! {
+                    () = scheduler.news.notified() => {}
+                    () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+                }
+            }
+        }
+    }
+}
+// ANCHOR_END: scheduling-loop
+
+fn schedule_one(
+    scheduler: &Arc<Scheduler>,
+    factory: &InformerFactory,
+    pod: QueuedPod,
+    snapshot: &mut Snapshot,
+) {
+    let info = pod.info.clone();
+    let Some(profile) = scheduler.profiles.of(&info).cloned() else {
+        return scheduler.state.lock().queue.done(&info.uid);
+    };
+    if info.is_terminating() {
+        tracing::debug!(pod = %info.key, "Skip schedule deleting pod");
+        return scheduler.state.lock().queue.done(&info.uid);
+    }
+    let before = scheduler.now();
+    let decision = decide(&profile, &info, snapshot, rand::random());
+    scheduler.metrics.scheduling_algorithm_duration.observe((scheduler.now() - before).as_secs_f64());
+    let attempt = |result| {
+        let labels = Attempt { result, profile: profile.scheduler_name.clone() };
+        scheduler.metrics.schedule_attempts.get_or_create(&labels).inc();
+    };
+    match decision {
+        Decision::Bind { result, before } => {
+            snapshot.start_node_index =
+                (snapshot.start_node_index + result.evaluated_nodes) % snapshot.nodes().len().max(1);
+            tell_journey(&info, &result);
+            let node = result.suggested_host.to_string();
+            let assumed = scheduler.change(|state, _| {
+                state.queue.nominator.remove(&info.uid);
+                let assumed = state.cache.assume(info.clone(), &node);
+                if assumed {
+                    binding_cycle::assume_volumes(state, &before);
+                } else {
+                    state.queue.done(&info.uid);
+                }
+                assumed
+            });
+            if assumed {
+                attempt("scheduled");
+                let claims = factory.store();
+                tokio::spawn(binding_cycle::run(scheduler.clone(), pod, result, before, claims));
+            }
+        }
+        Decision::Unschedulable { error, preemption } => {
+            attempt(if error.is_internal() { "error" } else { "unschedulable" });
+            let why = error.to_string();
+            journey_step!(Stage::Scheduler, name(&info), "no node can take the pod now", &*why);
+            failure::refused(scheduler, pod, error, preemption);
+        }
+    }
+}
+
+fn name(info: &PodInfo) -> String {
+    object_name("Pod", Some(info.namespace()), info.name())
+}
+
+/// How the choice came about: what was filtered and why, and the scores of the best.
+fn tell_journey(info: &PodInfo, result: &ScheduleResult) {
+    let mut reasons: std::collections::BTreeMap<&str, usize> = Default::default();
+    for reason in result.refused.iter().flat_map(|(_, status)| &status.reasons) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let decided =
+        format!("filtered: {} of {} nodes can take the pod", result.feasible_nodes, result.evaluated_nodes);
+    let why = if reasons.is_empty() { "no filter refused a node".to_owned() } else { reasons.join(", ") };
+    journey_step!(Stage::Scheduler, name(info), decided, why);
+    if result.top.is_empty() {
+        return;
+    }
+    let scores: Vec<String> =
+        result.top.iter().map(|score| format!("{}={}", score.node, score.total)).collect();
+    let parts = |(plugin, score, weight): &(&str, i64, i64)| format!("{plugin} {score}×{weight}");
+    let best = result.top[0].plugins.iter().map(parts).collect::<Vec<_>>().join(" + ");
+    journey_step!(
+        Stage::Scheduler,
+        name(info),
+        format!("scored: {}", scores.join(", ")),
+        format!("{}: {best}", result.top[0].node)
+    );
+}
