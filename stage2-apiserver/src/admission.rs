@@ -26,11 +26,15 @@ pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod node_restriction;
 pub mod owner_references;
+pub mod pod_security;
 pub mod priority;
+pub mod resource_quota;
 pub mod runtime_class;
 pub mod service_account;
 pub mod storage_protection;
 pub mod taint_nodes_by_condition;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -207,7 +211,8 @@ impl Chain {
 }
 // ANCHOR_END: admission-plugin
 
-/// Every plugin in Kubernetes' order, and whether it is on by default.
+/// Every plugin in Kubernetes' order, and whether it is on by default. The quota comes after all of
+/// them, see [`resource_quota::reserve`].
 fn all() -> Vec<(Box<dyn AdmissionPlugin>, bool)> {
     vec![
         (Box::new(namespace_lifecycle::NamespaceLifecycle), true),
@@ -216,6 +221,7 @@ fn all() -> Vec<(Box<dyn AdmissionPlugin>, bool)> {
         (Box::new(node_restriction::NodeRestriction), true),
         (Box::new(taint_nodes_by_condition::TaintNodesByCondition), true),
         (Box::new(always_pull_images::AlwaysPullImages), false),
+        (Box::new(pod_security::PodSecurity), true),
         (Box::new(priority::Priority), true),
         (Box::new(default_toleration_seconds::DefaultTolerationSeconds), true),
         (Box::new(default_classes::DefaultStorageClass), true),

@@ -25,6 +25,7 @@ pub mod go_types;
 pub mod roots;
 #[cfg(test)]
 mod tests;
+pub mod zero;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};

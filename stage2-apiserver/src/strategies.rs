@@ -100,6 +100,8 @@ pub trait Strategy: Sync {
 pub enum Generation {
     /// The kind has none.
     Absent,
+    /// 1, for ever.
+    Fixed,
     /// With changes outside of metadata and status.
     Spec,
     /// With those, and with changes of the annotations (Deployments).
@@ -220,7 +222,7 @@ impl Strategy for Rules {
         edit(new, |value| (self.update)(value, old.as_value(), context));
         let annotations = "/metadata/annotations";
         let changed = match self.generation {
-            Generation::Absent => false,
+            Generation::Absent | Generation::Fixed => false,
             Generation::Spec => content(new) != content(old),
             Generation::SpecAndAnnotations => {
                 content(new) != content(old) || new.get(annotations) != old.get(annotations)
@@ -282,7 +284,7 @@ fn content(object: &Object) -> impl PartialEq {
 /// Gives a new object the status that Go's zero value would have.
 fn reset_status(object: &mut Object) {
     let status =
-        schema::schema_for(&object.gvk()).and_then(|schema| schema::decode::zero_field(schema, "status"));
+        schema::schema_for(&object.gvk()).and_then(|schema| schema::zero::zero_field(schema, "status"));
     match status {
         Some(Some(zero)) => object.set("/status", zero),
         Some(None) => drop(object.remove("/status")),

@@ -84,6 +84,7 @@ impl ServiceAllocators {
             set_families(spec);
             self.allocate_ip(spec, &before, random, &mut transaction, &mut errors);
             self.allocate_ports(spec, &before, dry_run, random, &mut transaction, &mut errors);
+            self.allocate_health_check_port(spec, &before, random, &mut transaction, &mut errors);
         });
         if !errors.is_empty() {
             transaction.revert(self);
@@ -152,6 +153,42 @@ impl ServiceAllocators {
             }
             // Not an IPv4 address: validation says so.
             Err(_) => {}
+        }
+    }
+
+    /// Where a load balancer asks whether a node has an endpoint.
+    fn allocate_health_check_port(
+        &mut self,
+        spec: &mut Value,
+        before: &Value,
+        random: u64,
+        taken: &mut Transaction,
+        errors: &mut Errors,
+    ) {
+        if text(spec, "type") != "LoadBalancer" || text(spec, "externalTrafficPolicy") != "Local" {
+            return;
+        }
+        let (wished, had) = (int(spec, "healthCheckNodePort"), int(before, "healthCheckNodePort"));
+        if wished == 0 {
+            match self.ports.allocate_next(random.rotate_left(29)) {
+                Some(port) => {
+                    taken.taken_ports.push(port);
+                    set(spec, "healthCheckNodePort", port);
+                }
+                None => errors.push(FieldError::internal(
+                    "spec.healthCheckNodePort",
+                    "failed to allocate a nodePort: range is full",
+                )),
+            }
+        } else if wished != had {
+            if self.ports.allocate(wished) {
+                taken.taken_ports.push(wished);
+            } else {
+                let detail = format!(
+                    "failed to allocate requested HealthCheck NodePort {wished}: provided port is already allocated"
+                );
+                errors.push(FieldError::internal("spec.healthCheckNodePort", detail));
+            }
         }
     }
 
@@ -263,9 +300,11 @@ pub fn drop_type_dependent_fields(spec: &mut Value, before: &Value) {
     if kind == was {
         return;
     }
-    if kind == "ExternalName" && texts(spec, "clusterIPs") == texts(before, "clusterIPs") {
-        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            remove(spec, name);
+    if kind == "ExternalName" {
+        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            if child(spec, name) == child(before, name) {
+                remove(spec, name);
+            }
         }
     }
     if kind != "NodePort" && kind != "LoadBalancer" {

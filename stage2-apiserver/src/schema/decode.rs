@@ -24,7 +24,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Absent, Schema, Shape, StructType, go_json, go_time, go_types, struct_type};
+use super::zero::{fill_absent, keep, zero};
+use super::{Schema, Shape, StructType, go_json, go_time, go_types, struct_type};
 
 /// The result of decoding.
 #[derive(Clone, Debug, Default)]
@@ -128,59 +129,6 @@ impl Walk {
 
     fn item_type(&self, shape: &Shape) -> String {
         self.go_type(shape)
-    }
-}
-
-/// The zero value of a shape, as Go encodes it.
-pub(super) fn zero(shape: &Shape) -> Value {
-    match shape {
-        Shape::String | Shape::Bytes => Value::String(String::new()),
-        Shape::Bool => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::from(0),
-        Shape::Float => Value::from(0),
-        Shape::Quantity => Value::String("0".to_owned()),
-        Shape::Struct(name) => {
-            let mut object = Map::new();
-            if let Some(ty) = struct_type(name) {
-                fill_absent(&mut object, ty);
-            }
-            Value::Object(object)
-        }
-        _ => Value::Null,
-    }
-}
-
-/// What a field of a root holds when nobody set it: `Some(None)` if it is left out, `None` if the kind has no such field.
-pub fn zero_field(schema: &Schema, name: &str) -> Option<Option<Value>> {
-    let field = schema.root().fields.get(name)?;
-    Some((field.absent == Absent::Zero).then(|| zero(&field.shape)))
-}
-
-/// Adds what Go writes although nobody set it, and drops what `omitempty` drops.
-fn fill_absent(object: &mut Map<String, Value>, ty: &StructType) {
-    for (name, field) in &ty.fields {
-        if object.contains_key(name) {
-            continue;
-        }
-        match field.absent {
-            Absent::Omitted => {}
-            Absent::Null => drop(object.insert(name.clone(), Value::Null)),
-            Absent::Zero => drop(object.insert(name.clone(), zero(&field.shape))),
-        }
-    }
-}
-
-fn is_zero(value: &Value, shape: &Shape) -> bool {
-    match (value, shape) {
-        (Value::Null, _) => true,
-        // intstr and Quantity are structs in Go: `omitempty` never drops them.
-        (_, Shape::IntOrString | Shape::Quantity) => false,
-        (Value::String(text), _) => text.is_empty(),
-        (Value::Bool(on), _) => !on,
-        (Value::Number(number), _) => number.as_f64() == Some(0.0),
-        (Value::Array(items), Shape::List(_)) => items.is_empty(),
-        (Value::Object(entries), Shape::Map(_)) => entries.is_empty(),
-        _ => false,
     }
 }
 
@@ -405,13 +353,5 @@ impl Node<'_> {
             entries.insert(key, value.unwrap_or_else(|| zero(shape)));
         }
         Ok(Some(Value::Object(entries)))
-    }
-}
-
-fn keep(object: &mut Map<String, Value>, key: String, value: Option<Value>, field: &super::Field) {
-    match value {
-        Some(value) if field.pointer || !is_zero(&value, &field.shape) => drop(object.insert(key, value)),
-        // A later null or zero overwrites an earlier value of the same key.
-        _ => drop(object.remove(&key)),
     }
 }

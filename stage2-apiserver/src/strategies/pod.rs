@@ -21,6 +21,31 @@ pub fn create(pod: &mut Value, _: &Context) {
         set(child_mut(pod, "status"), "conditions", vec![condition]);
     }
     merge_match_label_keys(pod);
+    app_armor_fields(pod);
+}
+
+/// Old manifests choose an AppArmor profile by annotation; kubelets read the field.
+fn app_armor_fields(pod: &mut Value) {
+    let annotations = at(pod, "/metadata/annotations").clone();
+    let spec = child_mut(pod, "spec");
+    for containers in ["initContainers", "containers"] {
+        for container in items_mut(spec, containers) {
+            let key = format!("{}{}", super::warnings::DEPRECATED_APP_ARMOR_PREFIX, text(container, "name"));
+            let profile = match annotations.get(&key).and_then(Value::as_str) {
+                Some("runtime/default") => json!({"type": "RuntimeDefault"}),
+                Some("unconfined") => json!({"type": "Unconfined"}),
+                Some(other) if other.starts_with("localhost/") => {
+                    json!({"type": "Localhost", "localhostProfile": other.trim_start_matches("localhost/")})
+                }
+                _ => continue,
+            };
+            crate::validation::fields::default_to(
+                child_mut(container, "securityContext"),
+                "appArmorProfile",
+                profile,
+            );
+        }
+    }
 }
 
 /// `matchLabelKeys` of an affinity term become requirements of its selector, with the values of this pod.

@@ -3,7 +3,7 @@
 //! # In Kubernetes
 //! `pkg/registry/*/*/strategy.go`, about seventy files.
 
-use super::Generation::{Absent, Spec, SpecAndAnnotations};
+use super::Generation::{Absent, Fixed, Spec, SpecAndAnnotations};
 use super::{Rules, batch, core, pod, service, warnings};
 use crate::validation::discovery::ingress as ingresses;
 use crate::validation::{
@@ -81,6 +81,7 @@ pub static TABLE: &[Rules] = &[
     },
     Rules {
         create: core::persistent_volume_create,
+        warnings: warnings::persistent_volume,
         validate: storage::persistent_volume,
         validate_update: storage::persistent_volume_update,
         ..Rules::cluster("", "PersistentVolume")
@@ -105,7 +106,7 @@ pub static TABLE: &[Rules] = &[
     },
     Rules {
         generation: SpecAndAnnotations,
-        warnings: warnings::template,
+        warnings: warnings::named_template,
         validate: apps::deployment,
         validate_update: apps::deployment_update,
         ..Rules::new("apps", "Deployment")
@@ -182,6 +183,7 @@ pub static TABLE: &[Rules] = &[
     },
     Rules {
         generation: Spec,
+        warnings: warnings::endpoint_slice,
         validate: discovery::endpoint_slice,
         validate_update: discovery::endpoint_slice_update,
         ..Rules::new("discovery.k8s.io", "EndpointSlice")
@@ -221,7 +223,7 @@ pub static TABLE: &[Rules] = &[
         ..Rules::cluster(RBAC, "ClusterRoleBinding")
     },
     Rules {
-        generation: Spec,
+        generation: Fixed,
         validate: policy::priority_class,
         validate_update: policy::priority_class_update,
         ..Rules::cluster("scheduling.k8s.io", "PriorityClass")

@@ -33,6 +33,21 @@ pub fn before_update(
     old: &Object,
     context: &Context,
 ) -> Result<Vec<String>, Status> {
+    before_update_with(strategy, part, new, old, context, &mut |_| Ok(()))
+}
+
+/// The same with a step of the caller after validation: a Service that becomes a NodePort gets its ports.
+///
+/// # Errors
+/// 422 with everything that is wrong, or what the step says.
+pub fn before_update_with(
+    strategy: &dyn Strategy,
+    part: Part,
+    new: &mut Object,
+    old: &Object,
+    context: &Context,
+    allocate: &mut dyn FnMut(&mut Object) -> Result<(), Status>,
+) -> Result<Vec<String>, Status> {
     match old.get("/metadata/generation") {
         Some(_) => new.set_generation(old.generation()),
         None => drop(new.remove("/metadata/generation")),
@@ -51,6 +66,9 @@ pub fn before_update(
         return Err(Status::invalid_kind(&new.gvk(), new.name(), &errors));
     }
     let warnings = if part == Part::Main { strategy.warnings(new, Some(old)) } else { Vec::new() };
+    if part == Part::Main {
+        allocate(new)?;
+    }
     strategy.default(new);
     Ok(warnings)
 }

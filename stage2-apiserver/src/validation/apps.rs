@@ -8,12 +8,12 @@
 use serde_json::{Value, json};
 
 use super::fields::{at, child, has, int, opt_int, text};
-use super::metadata::NON_NEGATIVE;
+use super::metadata::{self, NON_NEGATIVE};
 use super::values::{
     all_non_negative, is_zero_int_or_percent, non_negative, not_more_than_100_percent, one_of_if_set,
     positive_int_or_percent,
 };
-use super::{Errors, FieldError, IMMUTABLE, field, go_syntax, invalid_each, names, pod, selector};
+use super::{Errors, FieldError, IMMUTABLE, field, go_syntax, pod, selector};
 
 /// Selector and template of a workload; `kind` and `owner` are what the messages call it.
 fn selector_and_template(errors: &mut Errors, spec: &Value, (kind, owner): (&str, &str)) {
@@ -39,7 +39,7 @@ fn selector_and_template(errors: &mut Errors, spec: &Value, (kind, owner): (&str
     template(errors, spec, chosen, owner);
 }
 
-fn template(errors: &mut Errors, spec: &Value, chosen: &Value, kind: &str) {
+fn template(errors: &mut Errors, spec: &Value, chosen: &Value, owner: &str) {
     let template = child(spec, "template");
     let labels = at(template, "/metadata/labels");
     if (chosen.is_null() || !selector::is_empty(chosen)) && !selector::matches(chosen, labels) {
@@ -47,13 +47,20 @@ fn template(errors: &mut Errors, spec: &Value, chosen: &Value, kind: &str) {
         let detail = "`selector` does not match template `labels`";
         errors.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
     }
-    errors.extend(pod::pod_template_spec(template, "spec.template"));
+    if owner == "StatefulSet" {
+        // Its pods get volumes from claim templates, which a look at the template alone would miss: Kubernetes doesn't look.
+        let meta = child(template, "metadata");
+        errors.extend(metadata::labels(child(meta, "labels"), "spec.template.labels"));
+        errors.extend(metadata::annotations(child(meta, "annotations"), "spec.template.annotations"));
+    } else {
+        errors.extend(pod::pod_template_spec(template, "spec.template"));
+    }
     let policy = text(child(template, "spec"), "restartPolicy");
     if policy != "Always" {
         errors.push(FieldError::not_supported("spec.template.spec.restartPolicy", policy, &["Always"]));
     }
     if has(child(template, "spec"), "activeDeadlineSeconds") {
-        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
+        let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
         errors.push(FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", detail));
     }
 }
@@ -200,10 +207,6 @@ pub fn stateful_set(value: &Value) -> Errors {
     non_negative(&mut errors, spec, "minReadySeconds", "spec");
     non_negative(&mut errors, child(spec, "ordinals"), "start", "spec.ordinals");
     selector_and_template(&mut errors, spec, ("statefulset", "StatefulSet"));
-    let service = text(spec, "serviceName");
-    if !service.is_empty() {
-        invalid_each(&mut errors, "spec.serviceName", service, names::dns1123_subdomain(service));
-    }
     errors
 }
 

@@ -196,7 +196,8 @@ fn policy_port(errors: &mut Errors, port: &Value, path: &str) {
                 if end < start {
                     errors.push(FieldError::invalid(
                         field(path, "endPort"),
-                        end,
+                        // The value that is shown is the port: so does Kubernetes.
+                        start,
                         "must be greater than or equal to `port`",
                     ));
                 }

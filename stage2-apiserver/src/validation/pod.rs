@@ -91,7 +91,7 @@ pub fn pod_spec(spec: &Value, path: &str, meta: Option<&Value>) -> Errors {
     let (mut errors, volumes) = volumes::volumes(spec, &field(path, "volumes"), meta);
     errors.extend(containers::containers(spec, path, &volumes));
     errors.extend(containers::init_containers(spec, path, &volumes));
-    errors.extend(host_network(spec, path));
+    errors.extend(host_network(spec, path, meta.is_some()));
     one_of(&mut errors, spec, "restartPolicy", path, &["Always", "OnFailure", "Never"]);
     one_of(
         &mut errors,
@@ -151,7 +151,7 @@ fn names_in_spec(spec: &Value, path: &str) -> Errors {
 }
 
 /// With the host's network, a container's port is the host's.
-fn host_network(spec: &Value, path: &str) -> Errors {
+fn host_network(spec: &Value, path: &str, is_pod: bool) -> Errors {
     let mut errors = Errors::new();
     if !flag(spec, "hostNetwork") {
         return errors;
@@ -160,7 +160,8 @@ fn host_network(spec: &Value, path: &str) -> Errors {
         for (at, container) in list(spec, name).iter().enumerate() {
             for (number, port) in list(container, "ports").iter().enumerate() {
                 let (host, own) = (int(port, "hostPort"), int(port, "containerPort"));
-                if host != own {
+                // A template may leave it out: the pod gets it by default.
+                if (is_pod || host != 0) && host != own {
                     let path =
                         field(&index(&field(&index(&field(path, name), at), "ports"), number), "hostPort");
                     errors.push(FieldError::invalid(

@@ -128,13 +128,6 @@ fn ports(errors: &mut Errors, spec: &Value) {
             errors.push(FieldError::duplicate(index("spec.ports", at), go_syntax::raw(shown)));
         }
     }
-    let mut node_ports = BTreeSet::new();
-    for (at, port) in ports.iter().enumerate().filter(|(_, port)| int(port, "nodePort") != 0) {
-        let (number, protocol) = (int(port, "nodePort"), text(port, "protocol"));
-        if !node_ports.insert((number, protocol)) {
-            errors.push(FieldError::duplicate(field(&index("spec.ports", at), "nodePort"), number));
-        }
-    }
 }
 
 fn affinity_config(errors: &mut Errors, spec: &Value) {

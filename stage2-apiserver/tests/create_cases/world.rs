@@ -11,7 +11,7 @@ use stage1_kubectl::status::Status;
 use stage2_apiserver::admission::{Attributes, Chain, ObjectReader, Operation};
 use stage2_apiserver::allocator::service::ServiceAllocators;
 use stage2_apiserver::allocator::{DEFAULT_SERVICE_CLUSTER_IP_RANGE, IpAllocator, PortAllocator};
-use stage2_apiserver::strategies::update::{Part, before_update};
+use stage2_apiserver::strategies::update::{Part, before_update_with};
 use stage2_apiserver::strategies::{self, Context, Requester, create};
 use stage2_apiserver::{registry, schema};
 
@@ -235,8 +235,12 @@ impl World {
                     );
                     return Err(Box::new(Status::conflict(&info.group_resource(), object.name(), &why)));
                 }
+                if object.resource_version().is_empty() {
+                    let stored = old.resource_version().to_owned();
+                    object.set_resource_version(&stored);
+                }
                 let part = if parsed.subresource == "status" { Part::Status } else { Part::Main };
-                before_update(strategy, part, &mut object, old, &context)?
+                before_update_with(strategy, part, &mut object, old, &context, &mut allocate)?
             }
         };
         warnings.extend(told);

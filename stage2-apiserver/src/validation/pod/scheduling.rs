@@ -33,8 +33,8 @@ pub fn gates(spec: &Value, path: &str) -> Errors {
 /// `topologySpreadConstraints`.
 pub fn topology_spread(spec: &Value, path: &str) -> Errors {
     let mut errors = Errors::new();
-    let mut seen = BTreeSet::new();
-    for (at, constraint) in list(spec, "topologySpreadConstraints").iter().enumerate() {
+    let constraints = list(spec, "topologySpreadConstraints");
+    for (at, constraint) in constraints.iter().enumerate() {
         let path = index(path, at);
         if int(constraint, "maxSkew") <= 0 {
             errors.push(FieldError::invalid(
@@ -53,8 +53,10 @@ pub fn topology_spread(spec: &Value, path: &str) -> Errors {
             let supported = ["DoNotSchedule", "ScheduleAnyway"];
             errors.push(FieldError::not_supported(field(&path, "whenUnsatisfiable"), when, &supported));
         }
-        let pair = format!("{{{key}, {when}}}");
-        if !seen.insert(pair.clone()) {
+        let same =
+            |other: &&Value| text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == when;
+        if constraints[at + 1..].iter().any(|other| same(&other)) {
+            let pair = format!("{{{key}, {when}}}");
             errors.push(FieldError::duplicate(field(&path, "{topologyKey, whenUnsatisfiable}"), pair));
         }
         spread_details(&mut errors, constraint, when, &path);
