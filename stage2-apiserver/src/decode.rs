@@ -59,15 +59,15 @@ pub fn decode_body(
 ) -> Result<DecodedBody, Status> {
     let json = match format {
         BodyFormat::Json => body.to_vec(),
-        BodyFormat::Yaml => yaml_to_json(body).map_err(|e| unrecognized(gvk, &e, body, false))?,
+        BodyFormat::Yaml => yaml_to_json(body).map_err(|e| unrecognized(gvk, &e, body))?,
         BodyFormat::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
     };
-    let meta = go_json::interpret(&json).map_err(|e| unrecognized(gvk, &e, &json, true))?;
+    let meta = go_json::interpret(&json).map_err(|e| unrecognized(gvk, &e, &json))?;
     let sent = sent_kind(&meta.api_version, &meta.kind, gvk);
     check_kind(&sent, gvk)?;
     let Some(schema) = schema::schema_for(gvk) else { return decode_free(&json, gvk) };
     let decoded =
-        schema::decode_slice(&json, schema).map_err(|e| unrecognized(gvk, &e.to_string(), &json, true))?;
+        schema::decode_slice(&json, schema).map_err(|e| unrecognized(gvk, &e.to_string(), &json))?;
     if let Some(error) = decoded.error {
         return Err(cannot_be_handled(&sent, gvk, &error));
     }
@@ -99,8 +99,7 @@ pub fn field_findings(
 
 /// A kind without a schema is kept as it was sent.
 fn decode_free(json: &[u8], gvk: &GroupVersionKind) -> Result<DecodedBody, Status> {
-    let value: Value =
-        serde_json::from_slice(json).map_err(|e| unrecognized(gvk, &e.to_string(), json, true))?;
+    let value: Value = serde_json::from_slice(json).map_err(|e| unrecognized(gvk, &e.to_string(), json))?;
     let mut object = Object::from_value(value).map_err(|e| Status::bad_request(e.to_string()))?;
     object.set_gvk(gvk);
     Ok(DecodedBody { object, warnings: Vec::new() })
@@ -171,7 +170,9 @@ fn cannot_be_handled(sent: &GroupVersionKind, wanted: &GroupVersionKind, why: &s
     ))
 }
 
-fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8], json_like: bool) -> Status {
+fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8]) -> Status {
+    // What begins like an object is shown as text, everything else as hexadecimal digits.
+    let json_like = body.first() == Some(&b'{');
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {why} ({})",
         gvk.kind,

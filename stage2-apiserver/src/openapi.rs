@@ -22,13 +22,15 @@ pub mod v3;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use stage1_kubectl::patch::merge_keys::{self, MergeStrategy};
 
 use crate::handlers::respond::{self, Answer};
 use crate::negotiation::parse_accept;
 use crate::registry::{self, ResourceInfo};
 
 /// The media type in which kubectl up to 1.26 asks for v2.
-const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// (a media type may not have an `@`, so the answer calls itself by another name than the request did).
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Answers `/openapi/…`; `None` for what isn't there.
 pub fn handle(rest: &[&str], accept: Option<&str>) -> Option<Answer> {
@@ -159,6 +161,40 @@ fn operation(info: &ResourceInfo, verb: &str, version: u8) -> Value {
 fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Marks the lists that merge by key or as sets: kubectl computes its patches by these marks.
+fn mark_merge_keys(definitions: &mut serde_json::Map<String, Value>) {
+    for (name, definition) in definitions.iter_mut() {
+        let type_name = name.rsplit('.').next().unwrap_or(name).to_owned();
+        let Some(properties) = definition.get_mut("properties").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        for (field, property) in properties.iter_mut() {
+            // The three fields that lead on; none of them is special itself.
+            if matches!(field.as_str(), "metadata" | "spec" | "status") {
+                continue;
+            }
+            let rule = merge_keys::Schema::Kind(&type_name).field(field).0;
+            let (strategy, key) = match rule.strategy {
+                MergeStrategy::Default => ("", ""),
+                MergeStrategy::Replace => ("replace", ""),
+                MergeStrategy::MergeBy(key) => ("merge", key),
+                MergeStrategy::MergeSet => ("merge", ""),
+            };
+            let strategy = match (strategy, rule.retain_keys) {
+                ("", true) => "retainKeys".to_owned(),
+                (strategy, true) => format!("{strategy},retainKeys"),
+                (strategy, false) => strategy.to_owned(),
+            };
+            if !strategy.is_empty() {
+                property["x-kubernetes-patch-strategy"] = json!(strategy);
+            }
+            if !key.is_empty() {
+                property["x-kubernetes-patch-merge-key"] = json!(key);
+            }
+        }
+    }
 }
 
 /// Marks the definitions that are kinds.

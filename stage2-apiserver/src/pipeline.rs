@@ -58,6 +58,8 @@ type StopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 enum Part {
     /// Runs until the cluster's token is cancelled.
     Task(String, JoinHandle<()>),
+    /// Serves until the server's own token is cancelled: later stages still need it while they stop.
+    Listener(JoinHandle<()>),
     /// Runs when the cluster stops.
     OnStop(String, StopFuture),
 }
@@ -97,10 +99,11 @@ pub async fn start(flags: &ClusterFlags) -> anyhow::Result<Cluster> {
     if let Some(stop) = store.stop {
         parts.push(Part::OnStop("store".into(), stop));
     }
-    let assembled = assemble::assemble(flags, &state_dir, &pki, store.storage, &shutdown).await?;
+    let assembled =
+        assemble::assemble(flags, &state_dir, &pki, store.storage, &CancellationToken::new()).await?;
     let api_server = assembled.server;
     let (bound, tasks) = assemble::listen_all(flags, &state_dir, &pki, &api_server, &assembled.names).await?;
-    parts.extend(tasks.into_iter().map(|task| Part::Task("listener".into(), task)));
+    parts.extend(tasks.into_iter().map(Part::Listener));
     let cluster = Cluster {
         server: format!("https://{bound}"),
         state_dir,
@@ -208,7 +211,7 @@ impl Cluster {
         let tls = server::tls::server_config(certificate, key, verifier)?;
         let listening = server::listen(self.api_server.clone(), address, tls).await;
         let (bound, task) = listening.with_context(|| format!("listening on {address}"))?;
-        self.parts.lock().push(Part::Task(format!("listener {bound}"), task));
+        self.parts.lock().push(Part::Listener(task));
         *self.node_server.lock() = Some(format!("https://{bound}"));
         self.bootstrap(bound.ip(), bound.port()).await?;
         Ok(bound)
@@ -227,25 +230,27 @@ impl Cluster {
 
     /// Stops everything, last started first.
     pub async fn stop(&self) {
+        self.shutdown.cancel();
         let parts = std::mem::take(&mut *self.parts.lock());
         for part in parts.into_iter().rev() {
             let (name, future): (String, StopFuture) = match part {
                 Part::OnStop(name, future) => (name, future),
-                Part::Task(name, mut task) => {
-                    // Tasks of later stages still need the server while they stop; the token is for all of them.
-                    self.shutdown.cancel();
-                    let ended = async move {
-                        if tokio::time::timeout(STOP_TIMEOUT, &mut task).await.is_err() {
-                            task.abort();
-                        }
-                    };
-                    (name, Box::pin(ended))
+                Part::Task(name, task) => (name, Box::pin(ended(task))),
+                Part::Listener(task) => {
+                    self.api_server.shutdown.cancel();
+                    ("listener".into(), Box::pin(ended(task)))
                 }
             };
             if tokio::time::timeout(STOP_TIMEOUT * 2, future).await.is_err() {
                 tracing::warn!(part = name, "A part of the cluster didn't stop in time");
             }
         }
-        self.shutdown.cancel();
+    }
+}
+
+/// Waits for a task, and ends it when it takes too long.
+async fn ended(mut task: JoinHandle<()>) {
+    if tokio::time::timeout(STOP_TIMEOUT, &mut task).await.is_err() {
+        task.abort();
     }
 }

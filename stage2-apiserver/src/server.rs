@@ -105,7 +105,7 @@ pub async fn listen(
 
 /// Accepts until the server stops, then lets connections end.
 async fn accept(server: Arc<ApiServer>, listener: TcpListener, tls: tokio_rustls::TlsAcceptor) {
-    let graceful = Arc::new(GracefulShutdown::new());
+    let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -120,9 +120,7 @@ async fn accept(server: Arc<ApiServer>, listener: TcpListener, tls: tokio_rustls
         tokio::spawn(connection(server.clone(), tls.clone(), socket, address, graceful.watcher()));
     }
     drop(listener);
-    if let Ok(graceful) = Arc::try_unwrap(graceful) {
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await;
-    }
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await;
 }
 
 /// One connection: handshake, then requests until either side has enough.

@@ -82,8 +82,13 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
 /// 415 for unknown formats and apply, 400 for what isn't JSON.
 pub fn parse_patch(kind: &str, body: &[u8]) -> Result<PatchBody, Status> {
     if !PATCH_TYPES.contains(&kind) {
-        let accepted = [&PATCH_TYPES[..], &[APPLY]].concat();
-        return Err(Status::unsupported_media_type(&accepted));
+        let message = match kind {
+            APPLY => "415: Unsupported Media Type: server-side apply is not served yet",
+            _ => "415: Unsupported Media Type",
+        };
+        let mut status = Status::failure(415, "UnsupportedMediaType", message);
+        status.details = Some(Default::default());
+        return Err(status);
     }
     let value: Value = serde_json::from_slice(body).map_err(|e| undecodable(body, &e.to_string()))?;
     if kind == PATCH_TYPES[0] {

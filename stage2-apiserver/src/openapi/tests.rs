@@ -42,3 +42,11 @@ fn kinds_are_marked_in_the_definitions() {
     assert_eq!(pod["x-kubernetes-group-version-kind"][0]["kind"], "Pod");
     assert!(!proto::encode(&document).is_empty());
 }
+
+#[test]
+fn containers_merge_by_name() {
+    let document = v2::document();
+    let containers = &document["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+}

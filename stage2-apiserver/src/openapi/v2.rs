@@ -12,6 +12,7 @@ use crate::schema;
 pub fn document() -> Value {
     let mut definitions = schema::definitions();
     super::mark_kinds(&mut definitions);
+    super::mark_merge_keys(&mut definitions);
     for definition in definitions.values_mut() {
         rewrite(definition);
     }

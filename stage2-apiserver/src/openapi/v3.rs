@@ -18,6 +18,7 @@ pub fn document(group: &str, version: &str) -> Option<Value> {
     of_version().next()?;
     let mut all = schema::definitions();
     super::mark_kinds(&mut all);
+    super::mark_merge_keys(&mut all);
     let mut wanted: Vec<String> = of_version()
         .filter_map(|i| schema::schema_for(&i.gvk()))
         .map(|schema| schema.definition.to_string())
