@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: writes the audit log")]
 //! Audit: who did what, one JSON line a request.
 //!
 //! *Step 2 of a pod's journey.* Before: a request was answered (or a watch began). After: an operator can read who

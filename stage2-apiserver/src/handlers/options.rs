@@ -116,7 +116,7 @@ fn refuse(kind: &str, errors: &[FieldError]) -> Result<(), Status> {
     }
     let mut status = Status::invalid(&format!("{kind}.meta.k8s.io"), "", errors);
     // Of all refusals only dryRun's shows a slice, and Go shows it as `[]string{"Some"}`.
-    for shown in errors.iter().filter_map(|e| e.bad_value.is_array().then(|| e.bad_value.to_string())) {
+    for shown in errors.iter().filter(|e| e.bad_value.is_array()).map(|e| e.bad_value.to_string()) {
         let go = format!("[]string{{{}}}", shown.trim_matches(['[', ']']));
         status.message = status.message.replace(&shown, &go);
         for cause in status.details.iter_mut().flat_map(|d| &mut d.causes) {

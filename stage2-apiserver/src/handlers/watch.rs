@@ -15,6 +15,7 @@
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/endpoints/handlers/watch.go`. Left out: watching over WebSocket.
+#![expect(clippy::disallowed_methods, reason = "shell: spreads the ends of watches")]
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -170,7 +170,7 @@ fn phase(object: &Value) -> &str {
     if deleting { "Terminating" } else { text(object, "/status/phase") }
 }
 
-fn class<'a>(object: &'a Value) -> &'a str {
+fn class(object: &Value) -> &str {
     let annotation = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
     text_or(object, annotation, text(object, "/spec/storageClassName"))
 }
