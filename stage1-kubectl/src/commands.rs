@@ -27,6 +27,8 @@ pub mod api_resources;
 pub mod apply;
 /// `kubectl attach`.
 pub mod attach;
+/// `kubectl config`.
+pub mod config;
 /// `kubectl create`.
 pub mod create;
 /// `kubectl delete`.
@@ -93,6 +95,8 @@ pub enum Command {
     Apply(apply::ApplyArgs),
     /// Attach to a running container.
     Attach(attach::AttachArgs),
+    /// Modify kubeconfig files.
+    Config(config::ConfigArgs),
     /// Create a resource from a file or from stdin.
     Create(create::CreateArgs),
     /// Delete resources by file names, stdin, resources and names, or by resources and label selector.
@@ -144,6 +148,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::ApiVersions => api_resources::run_versions(ctx).await,
         Command::Apply(args) => apply::run(ctx, args).await,
         Command::Attach(args) => attach::run(ctx, args).await,
+        Command::Config(args) => config::run(ctx, args).await,
         Command::Create(args) => create::run(ctx, args).await,
         Command::Delete(args) => delete::run(ctx, args).await,
         Command::Describe(args) => describe::run(ctx, args).await,

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 mod load;
 
-pub use load::{default_paths, load, load_file};
+pub use load::{default_paths, load, load_as_written, load_file};
 
 /// Why a kubeconfig can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,13 +75,13 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferences: Option<Value>,
     /// The clusters.
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "null_is_empty", serialize_with = "empty_is_null")]
     pub clusters: Vec<NamedCluster>,
     /// The users.
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "null_is_empty", serialize_with = "empty_is_null")]
     pub users: Vec<NamedUser>,
     /// The contexts.
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "null_is_empty", serialize_with = "empty_is_null")]
     pub contexts: Vec<NamedContext>,
     /// The context that is used when none is named.
     #[serde(rename = "current-context")]
@@ -98,6 +98,11 @@ where
     T: Deserialize<'de>,
 {
     Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// As `kubectl config` writes it.
+fn empty_is_null<S: serde::Serializer, T: Serialize>(list: &Vec<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(list).filter(|list| !list.is_empty()).serialize(serializer)
 }
 
 /// A cluster and its name.
@@ -258,11 +263,11 @@ pub struct NamedContext {
 pub struct Context {
     /// The cluster's name.
     pub cluster: String,
+    /// The user's name.
+    pub user: String,
     /// The namespace when none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The user's name.
-    pub user: String,
     /// What other tools keep here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Value>,

@@ -38,6 +38,17 @@ pub fn load(paths: &[PathBuf]) -> Result<Config, ConfigError> {
 /// # Errors
 /// As [`load`], and when the file is missing.
 pub fn load_file(path: &Path) -> Result<Config, ConfigError> {
+    let mut config = load_as_written(path)?;
+    let base = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    config.resolve_paths(base.parent().unwrap_or(Path::new("/")));
+    Ok(config)
+}
+
+/// Reads one file that must be there and leaves relative paths as they are: for who writes it back.
+///
+/// # Errors
+/// As [`load_file`].
+pub fn load_as_written(path: &Path) -> Result<Config, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
         path: path.display().to_string(),
         message: match error.kind() {
@@ -46,11 +57,7 @@ pub fn load_file(path: &Path) -> Result<Config, ConfigError> {
             _ => error.to_string(),
         },
     })?;
-    let mut config =
-        parse(&text).map_err(|message| ConfigError::Parse { path: path.display().to_string(), message })?;
-    let base = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    config.resolve_paths(base.parent().unwrap_or(Path::new("/")));
-    Ok(config)
+    parse(&text).map_err(|message| ConfigError::Parse { path: path.display().to_string(), message })
 }
 
 fn parse(text: &str) -> Result<Config, String> {
