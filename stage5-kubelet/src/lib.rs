@@ -52,6 +52,7 @@ pub mod node_lease;
 pub mod server;
 pub mod kubelet;
 pub mod options;
+pub mod standalone;
 
 // Several nodes on one machine, and the stages before this one.
 #[cfg(feature = "containerd")]

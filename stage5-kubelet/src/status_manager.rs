@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use stage1_kubectl::client::ClientError;
@@ -218,11 +218,24 @@ pub fn status_patch(pod: &Pod, status: &PodStatus, terminated: bool) -> Option<V
     if !owned.iter().all(|c| before.conditions.iter().flatten().any(|o| o == *c)) {
         let order: Vec<Value> = owned.iter().map(|c| json!({"type": c.type_})).collect();
         patch.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
-        patch.insert("conditions".to_owned(), json!(owned));
+        let all = owned.iter().map(|c| condition_patch(c, before.conditions.iter().flatten().find(|o| o.type_ == c.type_)));
+        patch.insert("conditions".to_owned(), all.collect());
     }
     (!patch.is_empty()).then(|| json!({"metadata": {"uid": pod.metadata.uid}, "status": patch}))
 }
 // ANCHOR_END: status-patch
+
+/// A condition merges into the old one of its type: what it no longer says must be taken out by name.
+fn condition_patch(new: &PodCondition, old: Option<&PodCondition>) -> Value {
+    let mut value = json!(new);
+    let said = |c: &PodCondition| [("reason", c.reason.is_some()), ("message", c.message.is_some())];
+    for ((key, was), (_, is)) in old.map(said).into_iter().flatten().zip(said(new)) {
+        if was && !is {
+            value[key] = Value::Null;
+        }
+    }
+    value
+}
 
 fn to_map(status: &PodStatus) -> Map<String, Value> {
     match serde_json::to_value(status) {
@@ -259,6 +272,14 @@ mod tests {
         let before = json!({"phase": "Pending", "reason": "X", "qosClass": "BestEffort"});
         let after = json!({"phase": "Running", "qosClass": "BestEffort"});
         assert_eq!(patch(before, after, false), Some(json!({"phase": "Running", "reason": null})));
+    }
+
+    #[test]
+    fn a_condition_that_says_less_takes_its_old_words_back() {
+        let before = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "R", "message": "m"}]});
+        let after = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let sent = patch(before, after, false).unwrap();
+        assert_eq!(sent["conditions"], json!([{"type": "Ready", "status": "True", "reason": null, "message": null}]));
     }
 
     #[test]
