@@ -142,10 +142,12 @@ async fn terminate(kubelet: &Arc<Kubelet>, updates: &mut watch::Receiver<Update>
         let update = updates.borrow_and_update().clone();
         let pod = &update.pod;
         let grace = pod.grace_period_seconds();
-        let Some(view) = kubelet.view(pod.pod_uid()).await else {
+        kubelet.probes.stop_liveness_and_startup(pod.pod_uid());
+        let Some(mut view) = kubelet.view(pod.pod_uid()).await else {
             tokio::time::sleep(STOP_RETRY).await;
             continue;
         };
+        view.forget_older();
         // Why containers waited is of no interest any more: nothing will be started.
         memory.errors.clear();
         if !update.removed {
@@ -166,7 +168,8 @@ async fn terminate(kubelet: &Arc<Kubelet>, updates: &mut watch::Receiver<Update>
             () = shorter => continue,
         }
         match kubelet.view(pod.pod_uid()).await {
-            Some(after) if !after.is_running() => {
+            Some(mut after) if !after.is_running() => {
+                after.forget_older();
                 let newest = updates.borrow().clone();
                 if !newest.removed {
                     kubelet.tell_status(&newest.pod, &after, memory, true);

@@ -129,6 +129,15 @@ impl RuntimePod {
         self.containers.iter().find(|c| c.name == name)
     }
 
+    /// Leaves out what came before a container that has ended: a pod that stops keeps one dead container of each name.
+    pub fn forget_older(&mut self) {
+        let mut ended = std::collections::HashSet::new();
+        self.containers.retain(|c| match c.state {
+            ContainerState::Exited => ended.insert(c.name.clone()),
+            _ => true,
+        });
+    }
+
     /// Whether a process of the pod may still run.
     pub fn is_running(&self) -> bool {
         self.sandboxes.iter().any(|s| s.state == SandboxState::Ready)

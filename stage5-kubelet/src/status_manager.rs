@@ -42,10 +42,30 @@ const PARALLEL: usize = 8;
 #[derive(Clone, Debug)]
 struct Entry {
     pod: Arc<Pod>,
+    /// What the API server has, as far as we know, and at which version: the patch is the difference to this.
+    stored: (PodStatus, u64),
     status: PodStatus,
     version: u64,
     sent: u64,
     terminated: bool,
+}
+
+impl Entry {
+    fn new(pod: &Arc<Pod>, status: PodStatus) -> Self {
+        let stored = (pod.status.clone().unwrap_or_default(), revision(pod));
+        Entry { pod: pod.clone(), stored, status, version: 1, sent: 0, terminated: false }
+    }
+
+    /// Takes over what is newer: the watch may be behind the answer to our own patch.
+    fn saw(&mut self, pod: &Pod) {
+        if revision(pod) >= self.stored.1 {
+            self.stored = (pod.status.clone().unwrap_or_default(), revision(pod));
+        }
+    }
+}
+
+fn revision(pod: &Pod) -> u64 {
+    pod.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
 /// The statuses of this node's pods, by UID.
@@ -67,13 +87,14 @@ impl StatusManager {
         let uid = pod.pod_uid().to_owned();
         if let Some(e) = entries.get_mut(&uid) {
             e.pod = pod.clone();
+            e.saw(pod);
             if e.status == status {
                 return false;
             }
             e.status = status;
             e.version += 1;
         } else {
-            entries.insert(uid, Entry { pod: pod.clone(), status, version: 1, sent: 0, terminated: false });
+            entries.insert(uid, Entry::new(pod, status));
         }
         drop(entries);
         self.changed.notify_one();
@@ -83,10 +104,12 @@ impl StatusManager {
     /// Notes that nothing of the pod is left on the node: the terminal phase may be told, the object deleted.
     pub fn terminated(&self, pod: &Arc<Pod>, status: PodStatus) {
         let mut entries = self.entries.lock();
-        let uid = pod.pod_uid().to_owned();
-        let version = entries.get(&uid).map_or(0, |e| e.version) + 1;
-        let sent = entries.get(&uid).map_or(0, |e| e.sent);
-        entries.insert(uid, Entry { pod: pod.clone(), status, version, sent, terminated: true });
+        let e = entries.entry(pod.pod_uid().to_owned()).or_insert_with(|| Entry::new(pod, PodStatus::default()));
+        e.pod = pod.clone();
+        e.saw(pod);
+        e.status = status;
+        e.version += 1;
+        e.terminated = true;
         drop(entries);
         self.changed.notify_one();
     }
@@ -97,6 +120,7 @@ impl StatusManager {
         let Some(e) = entries.get_mut(pod.pod_uid()) else { return };
         let newly_deleted = pod.is_deleting() && !e.pod.is_deleting();
         e.pod = pod.clone();
+        e.saw(pod);
         if newly_deleted && e.terminated {
             e.version += 1;
             drop(entries);
@@ -116,6 +140,12 @@ impl StatusManager {
     fn mark_sent(&self, uid: &str, version: u64) {
         if let Some(e) = self.entries.lock().get_mut(uid) {
             e.sent = e.sent.max(version);
+        }
+    }
+
+    fn answered(&self, pod: &Pod) {
+        if let Some(e) = self.entries.lock().get_mut(pod.pod_uid()) {
+            e.saw(pod);
         }
     }
 }
@@ -146,9 +176,9 @@ pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
 async fn sync_pod_status(kubelet: &Kubelet, entry: &Entry) -> bool {
     let (pod, uid) = (&entry.pod, entry.pod.pod_uid());
     let api = kubelet.client.namespaced::<Pod>(pod.pod_namespace());
-    if let Some(patch) = status_patch(pod, &entry.status, entry.terminated) {
+    if let Some(patch) = status_patch(pod, &entry.stored.0, &entry.status, entry.terminated) {
         match api.patch_subresource(pod.pod_name(), "status", &Patch::Strategic(patch)).await {
-            Ok(_) => {}
+            Ok(now) => kubelet.status.answered(&now),
             // The object is gone, or another pod has its name: nobody is interested any more.
             Err(e) if e.is_not_found() => {
                 kubelet.status.mark_sent(uid, entry.version);
@@ -192,19 +222,19 @@ const REMOVABLE: [&str; 9] = [
 ];
 
 // ANCHOR: status-patch
-/// The strategic merge patch from the object's status to ours; `None` when nothing differs.
-pub fn status_patch(pod: &Pod, status: &PodStatus, terminated: bool) -> Option<Value> {
-    let before = pod.status.clone().unwrap_or_default();
+/// The strategic merge patch from the stored status to ours; `None` when nothing differs.
+pub fn status_patch(pod: &Pod, before: &PodStatus, status: &PodStatus, terminated: bool) -> Option<Value> {
     let mut status = status.clone();
     let terminal = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    if terminal && !terminated && !pod.is_terminal() {
+    let told = matches!(before.phase.as_deref(), Some("Succeeded" | "Failed"));
+    if terminal && !terminated && !told {
         // Not yet: containers may still run.
         status.phase = before.phase.clone().or(Some("Pending".to_owned()));
         status.reason = before.reason.clone();
         status.message = before.message.clone();
     }
     let conditions = status.conditions.take().unwrap_or_default();
-    let (old, full) = (to_map(&before), to_map(&status));
+    let (old, full) = (to_map(before), to_map(&status));
     let mut patch: Map<String, Value> = full.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(clone_entry).collect();
     let gone = REMOVABLE.into_iter().filter(|k| old.contains_key(*k) && !full.contains_key(*k));
     patch.extend(gone.map(|k| (k.to_owned(), Value::Null)));
@@ -258,7 +288,10 @@ mod tests {
 
     fn patch(before: Value, after: Value, terminated: bool) -> Option<Value> {
         let after: PodStatus = serde_json::from_value(after).unwrap();
-        status_patch(&pod(before), &after, terminated).map(|p| p["status"].clone())
+        {
+            let pod = pod(before);
+            status_patch(&pod, &pod.status.clone().unwrap_or_default(), &after, terminated)
+        }.map(|p| p["status"].clone())
     }
 
     #[test]

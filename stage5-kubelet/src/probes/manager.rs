@@ -29,6 +29,8 @@ use crate::runtime_view::{ProbeResult, RuntimePod};
 
 struct Running {
     stop: CancellationToken,
+    /// Stops liveness and startup probes only: a pod that stops may still become unready.
+    stop_killing: CancellationToken,
     ask_now: Arc<Notify>,
 }
 
@@ -61,6 +63,13 @@ impl ProbeManager {
         if before != Some(result) {
             // The receiver lives as long as the kubelet.
             let _ = self.wake.send(uid.to_owned());
+        }
+    }
+
+    /// A pod stops: nobody shall kill or judge its containers any more.
+    pub fn stop_liveness_and_startup(&self, uid: &str) {
+        if let Some(running) = self.pods.lock().get(uid) {
+            running.stop_killing.cancel();
         }
     }
 
@@ -97,7 +106,8 @@ pub fn add_pod(kubelet: &Arc<Kubelet>, pod: &Arc<Pod>) {
     if probes.is_empty() || pods.contains_key(&uid) {
         return;
     }
-    let running = Running { stop: CancellationToken::new(), ask_now: Arc::default() };
+    let stop = CancellationToken::new();
+    let running = Running { stop_killing: stop.child_token(), stop, ask_now: Arc::default() };
     for (place, container, kind, spec) in probes {
         let worker = Worker {
             kubelet: kubelet.clone(),
@@ -108,7 +118,7 @@ pub fn add_pod(kubelet: &Arc<Kubelet>, pod: &Arc<Pod>) {
             spec,
             ask_now: running.ask_now.clone(),
         };
-        let stop = running.stop.clone();
+        let stop = if kind == ProbeKind::Readiness { &running.stop } else { &running.stop_killing }.clone();
         tokio::spawn(async move { stop.run_until_cancelled(worker.run()).await });
     }
     pods.insert(uid, running);
