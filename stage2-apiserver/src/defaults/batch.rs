@@ -16,8 +16,10 @@ use crate::validation::fields::{
 /// Job.
 pub fn job(value: &mut Value) {
     workloads::template_of(value);
+    // Only when the stored form is read, which has a UID: by then the strategy has added its own labels to the template's.
+    let meta = child(value, "metadata");
     let labels = at(value, "/spec/template/metadata/labels").clone();
-    if labels.as_object().is_some_and(|l| !l.is_empty()) && size(child(value, "metadata"), "labels") == 0 {
+    if has(meta, "uid") && size(meta, "labels") == 0 && labels.as_object().is_some_and(|l| !l.is_empty()) {
         set(child_mut(value, "metadata"), "labels", labels);
     }
     let spec = child_mut(value, "spec");

@@ -77,9 +77,14 @@ pub fn stateful_set(value: &mut Value) {
     default_to(spec, "replicas", 1);
     default_to(spec, "revisionHistoryLimit", DEFAULT_REVISION_HISTORY_LIMIT);
     let strategy = child_mut(spec, "updateStrategy");
-    default_to(strategy, "type", "RollingUpdate");
+    if text(strategy, "type").is_empty() {
+        set(strategy, "type", "RollingUpdate");
+        child_mut(strategy, "rollingUpdate");
+    }
     if text(strategy, "type") == "RollingUpdate" {
-        default_to(child_mut(strategy, "rollingUpdate"), "partition", 0);
+        if let Some(rolling) = present_mut(strategy, "rollingUpdate") {
+            default_to(rolling, "partition", 0);
+        }
     }
     let retention = child_mut(spec, "persistentVolumeClaimRetentionPolicy");
     default_to(retention, "whenDeleted", "Retain");

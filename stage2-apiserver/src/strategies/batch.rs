@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::Context;
-use crate::validation::fields::{child, child_mut, default_to, flag, set, text};
+use crate::validation::fields::{child, child_mut, default_to, flag, text};
 
 /// Label with the Job's UID.
 pub const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
@@ -22,9 +22,6 @@ pub fn create(job: &mut Value, _: &Context) {
     }
     let meta = child(job, "metadata");
     let (name, uid) = (text(meta, "name").to_owned(), text(meta, "uid").to_owned());
-    // Without labels of its own a Job has those of its template, and shares what is added to them.
-    let own = child(meta, "labels").clone();
-    let shared = !own.is_null() && Some(&own) == job.pointer("/spec/template/metadata/labels");
     let spec = child_mut(job, "spec");
     let labels = child_mut(child_mut(child_mut(spec, "template"), "metadata"), "labels");
     for (label, value) in
@@ -34,8 +31,4 @@ pub fn create(job: &mut Value, _: &Context) {
     }
     let selector = child_mut(child_mut(spec, "selector"), "matchLabels");
     default_to(selector, CONTROLLER_UID_LABEL, uid);
-    if shared {
-        let labels = job["spec"]["template"]["metadata"]["labels"].clone();
-        set(child_mut(job, "metadata"), "labels", labels);
-    }
 }
