@@ -16,7 +16,8 @@ use base64::Engine as _;
 use clap::Args;
 use stage1_kubectl::client::Client;
 use stage1_kubectl::kubeconfig;
-use stage2_apiserver::pipeline::{self, Cluster, ClusterFlags};
+use stage2_apiserver::pipeline;
+pub use stage2_apiserver::pipeline::{Cluster, ClusterFlags};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::factory::InformerFactory;

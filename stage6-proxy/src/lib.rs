@@ -41,3 +41,4 @@ pub mod dns; // Services and pods by name
 
 // --- the program
 pub mod options; // flags and configuration file
+pub mod pipeline; // all six stages in one process

@@ -1,2 +1,85 @@
-//! Entry point.
-fn main() {}
+//! `kube-proxy`: flags, logging, wiring, run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use stage1_kubectl::client::{Client, ClientConfig};
+use stage1_kubectl::logging::{self, LogFormat, LogOptions};
+use stage1_kubectl::signals;
+use stage1_kubectl::state_dir::StateDir;
+use stage5_kubelet::pipeline::PipelineFlags;
+use stage6_proxy::options::{Config, ProxyFlags};
+use stage6_proxy::{pipeline, proxier};
+use tokio_util::sync::CancellationToken;
+
+/// Stage 6: makes Services reachable. Without a cluster, starts one: stages 1 to 6 in this process
+#[derive(Debug, Parser)]
+#[command(name = "kube-proxy", version)]
+struct CommandLine {
+    /// The cluster to serve; without it the whole pipeline is started
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Proxy")]
+    proxy: ProxyFlags,
+    #[command(flatten, next_help_heading = "Pipeline")]
+    pipeline: PipelineFlags,
+    /// How much to log
+    #[arg(short, long, default_value_t = 0, value_name = "LEVEL")]
+    v: u8,
+    /// How log lines look
+    #[arg(long, default_value = "text", value_parser = ["text", "json"], value_name = "FORMAT")]
+    log_format: String,
+}
+
+fn main() -> ExitCode {
+    let flags = CommandLine::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run(&flags)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(flags: &CommandLine) -> anyhow::Result<()> {
+    let state_dir = StateDir::locate(flags.pipeline.stages.cluster.state_dir.clone());
+    logging::init(&LogOptions {
+        v: flags.v,
+        format: if flags.log_format == "json" { LogFormat::Json } else { LogFormat::Text },
+        file: None,
+        journey_file: Some(state_dir.journey_file()),
+    })?;
+    let config = Config::new(&flags.proxy, &flags.pipeline.stages.controllers.cluster_cidr, &hostname())?;
+    match flags.kubeconfig.clone().or_else(|| config.kubeconfig.clone()) {
+        Some(kubeconfig) => run_alone(&kubeconfig, config).await,
+        None => {
+            let cluster = pipeline::start(&flags.pipeline, &flags.proxy).await?;
+            eprintln!("export KUBECONFIG={}", cluster.state_dir.admin_kubeconfig().display());
+            signals::shutdown().await;
+            tracing::info!("Stopping");
+            cluster.stop().await;
+            Ok(())
+        }
+    }
+}
+
+/// This node's proxy for a cluster that runs elsewhere.
+async fn run_alone(kubeconfig: &std::path::Path, config: Config) -> anyhow::Result<()> {
+    let client = Client::new(ClientConfig::from_kubeconfig(kubeconfig, None)?.with_user_agent("kube-proxy"))?;
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        signals::shutdown().await;
+        stop.cancel();
+    });
+    proxier::run(config, client, shutdown).await?;
+    Ok(())
+}
+
+fn hostname() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

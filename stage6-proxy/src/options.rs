@@ -49,9 +49,6 @@ pub struct ProxyFlags {
     /// How rules are written [default: nftables where nft works, else iptables]
     #[arg(long, value_enum)]
     pub proxy_mode: Option<ProxyMode>,
-    /// The CIDR of all pods; traffic from outside of it to cluster IPs is masqueraded [default: 10.244.0.0/16]
-    #[arg(long)]
-    pub cluster_cidr: Option<Cidr>,
     /// The node's name, if it isn't the host's
     #[arg(long)]
     pub hostname_override: Option<String>,
@@ -186,11 +183,11 @@ impl Config {
         }
     }
 
-    /// Reads flags and file.
+    /// Reads flags and file. `cluster_cidr` is the flag `--cluster-cidr`, which stage 3 has too; the file wins.
     ///
     /// # Errors
     /// A file that can't be read, a value that makes no sense.
-    pub fn new(flags: &ProxyFlags, node_name: &str) -> Result<Self, OptionsError> {
+    pub fn new(flags: &ProxyFlags, cluster_cidr: &str, node_name: &str) -> Result<Self, OptionsError> {
         let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let node_name =
             [flags.hostname_override.as_deref().unwrap_or_default(), &file.hostname_override, node_name]
@@ -204,7 +201,7 @@ impl Config {
             (None, "") => None,
             (None, text) => Some(parse("mode", text, |text| ProxyMode::from_str(text, true).ok())?),
         };
-        config.local_detector = local_detector(flags, &file)?;
+        config.local_detector = local_detector(cluster_cidr, &file)?;
         let addresses = if flags.nodeport_addresses.is_empty() {
             file.node_port_addresses.clone().unwrap_or_default()
         } else {
@@ -259,26 +256,21 @@ fn address(
     parse(field, text, parsed).map(Some)
 }
 
-fn local_detector(flags: &ProxyFlags, file: &File) -> Result<LocalDetector, OptionsError> {
-    let cidr = match flags.cluster_cidr {
-        Some(cidr) => Some(cidr),
-        None if file.cluster_cidr.is_empty() => None,
-        // Dual-stack clusters name two, joined by a comma.
-        None => {
-            let first = file.cluster_cidr.split(',').find(|cidr| !cidr.contains(':')).unwrap_or_default();
-            Some(parse("clusterCIDR", first, |text| text.parse().ok())?)
-        }
-    };
+fn local_detector(cluster_cidr: &str, file: &File) -> Result<LocalDetector, OptionsError> {
     Ok(match file.detect_local_mode.as_str() {
         "BridgeInterface" => LocalDetector::BridgeInterface(file.detect_local.bridge_interface.clone()),
         "InterfaceNamePrefix" => {
             LocalDetector::InterfaceNamePrefix(file.detect_local.interface_name_prefix.clone())
         }
-        "" | "ClusterCIDR" => match cidr {
-            Some(cidr) => LocalDetector::ClusterCidr(cidr),
-            None if flags.config.is_some() => LocalDetector::None,
-            None => LocalDetector::ClusterCidr(DEFAULT_CLUSTER_CIDR.parse().expect("a CIDR")),
-        },
+        "" | "ClusterCIDR" => {
+            let text = if file.cluster_cidr.is_empty() { cluster_cidr } else { &file.cluster_cidr };
+            // Dual-stack clusters name two, joined by a comma.
+            let first = text.split(',').find(|cidr| !cidr.contains(':')).unwrap_or_default();
+            match first {
+                "" => LocalDetector::None,
+                first => LocalDetector::ClusterCidr(parse("clusterCIDR", first, |text| text.parse().ok())?),
+            }
+        }
         other => return Err(OptionsError::Invalid { field: "detectLocalMode", value: other.to_owned() }),
     })
 }

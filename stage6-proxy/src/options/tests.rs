@@ -10,13 +10,17 @@ fn with_file(text: &str, arguments: &[&str]) -> Result<Config, OptionsError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     let path = file.path().to_str().unwrap();
-    Config::new(&flags(&[arguments, &["--config", path]].concat()), "host")
+    Config::new(&flags(&[arguments, &["--config", path]].concat()), DEFAULT_CLUSTER_CIDR, "host")
 }
 
 #[test]
 fn flags_alone_give_a_working_configuration() {
-    let config =
-        Config::new(&flags(&["--proxy-mode", "iptables", "--hostname-override", "Node-1"]), "host").unwrap();
+    let config = Config::new(
+        &flags(&["--proxy-mode", "iptables", "--hostname-override", "Node-1"]),
+        DEFAULT_CLUSTER_CIDR,
+        "host",
+    )
+    .unwrap();
     assert_eq!((config.mode, config.node_name.as_str()), (Some(ProxyMode::Iptables), "node-1"));
     assert_eq!(config.local_detector, LocalDetector::ClusterCidr("10.244.0.0/16".parse().unwrap()));
 }
@@ -43,5 +47,5 @@ fn what_makes_no_sense_is_named() {
     assert_eq!(wrong.to_string(), "invalid mode \"ipvs\"");
     let other = with_file("kind: Pod\n", &[]).unwrap_err();
     assert!(other.to_string().contains("not KubeProxyConfiguration"), "{other}");
-    assert!(Config::new(&flags(&["--nodeport-addresses", "x"]), "host").is_err());
+    assert!(Config::new(&flags(&["--nodeport-addresses", "x"]), DEFAULT_CLUSTER_CIDR, "host").is_err());
 }
