@@ -21,6 +21,8 @@ use tracing::info;
 
 use crate::cluster_role_aggregation::ClusterRoleAggregation;
 use crate::controller::{self, Controller};
+use crate::cron_job::CronJobController;
+use crate::daemon_set::DaemonSetController;
 use crate::deployment::DeploymentController;
 use crate::endpoint_slice::EndpointSliceController;
 use crate::endpoint_slice::mirroring::EndpointSliceMirroringController;
@@ -28,6 +30,7 @@ use crate::endpoints::EndpointsController;
 use crate::events::EventRecorder;
 use crate::executor::Executor;
 use crate::informer::factory::InformerFactory;
+use crate::job::JobController;
 use crate::node_ipam::NodeIpam;
 use crate::node_lifecycle::{NodeTaints, monitor};
 use crate::options::Config;
@@ -35,6 +38,7 @@ use crate::pod_gc::PodGarbageCollector;
 use crate::replica_set::ReplicaSetController;
 use crate::root_ca_publisher::RootCaPublisher;
 use crate::service_account::ServiceAccountController;
+use crate::stateful_set::StatefulSetController;
 use crate::taint_eviction::TaintEviction;
 use crate::ttl_after_finished::TtlAfterFinished;
 use crate::{garbage_collector, namespace};
@@ -94,6 +98,10 @@ fn start_workloads(manager: &mut Manager) {
     let flags = manager.config.flags.clone();
     manager.start("deployment-controller", flags.concurrent_deployment_syncs, DeploymentController::new);
     manager.start("replicaset-controller", flags.concurrent_replicaset_syncs, ReplicaSetController::new);
+    manager.start("job-controller", flags.concurrent_job_syncs, JobController::new);
+    manager.start("cronjob-controller", 5, CronJobController::new);
+    manager.start("daemonset-controller", flags.concurrent_daemonset_syncs, DaemonSetController::new);
+    manager.start("statefulset-controller", flags.concurrent_statefulset_syncs, StatefulSetController::new);
     manager.start("ttl-after-finished-controller", 1, TtlAfterFinished::new);
 }
 

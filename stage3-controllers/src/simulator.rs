@@ -7,6 +7,8 @@
 //! `client-go/testing/fixture.go` (`ObjectTracker`) is the nearest thing.
 
 pub mod harness;
+#[cfg(test)]
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -244,7 +246,6 @@ impl Cluster {
         }
     }
 
-    #[expect(dead_code, reason = "for worlds with owners that go")]
     /// What the garbage collector would do: what names only owners that are gone goes.
     pub fn collect_garbage(&mut self) {
         loop {
