@@ -1,5 +1,13 @@
 //! kube-scheduler: flags, configuration, logging, wiring, run.
-#![expect(clippy::disallowed_methods, reason = "shell: reads the host name")]
+//!
+//! With a cluster (`--kubeconfig`, `--master`, `KUBECONFIG`, or one that runs in the state directory) only the scheduler
+//! runs; without one stages 1 to 3 are started first, in the same process.
+//!
+//! # In Kubernetes
+//! `cmd/kube-scheduler/scheduler.go`.
+#![expect(clippy::disallowed_methods, reason = "shell: reads the environment and the host name")]
+
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Parser;
@@ -8,23 +16,67 @@ use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
 use stage1_kubectl::state_dir::StateDir;
 use stage4_scheduler::options::Flags;
-use stage4_scheduler::pipeline;
+use stage4_scheduler::pipeline::{self, COMPONENT};
 use tokio_util::sync::CancellationToken;
+
+/// The stages up to this one.
+#[derive(Parser)]
+#[command(name = "kube-scheduler", version, about = "Stage 4: choose a node")]
+struct PipelineCli {
+    #[command(flatten)]
+    flags: pipeline::Flags,
+    /// How much is logged
+    #[arg(short, long = "v", default_value_t = 0, value_name = "LEVEL")]
+    v: u8,
+}
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let flags = Flags::parse();
-    let state_dir = StateDir::locate(flags.state_dir.clone());
+    let given =
+        |flag: &str| std::env::args().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
+    let named =
+        ["--kubeconfig", "--master", "--help", "-h", "--version", "-V"].iter().any(|flag| given(flag));
+    if named || std::env::var_os("KUBECONFIG").is_some() {
+        return run_component(Flags::parse()).await;
+    }
+    if let Some(kubeconfig) = running_cluster().await {
+        return run_component(Flags { kubeconfig: Some(kubeconfig), ..Flags::parse() }).await;
+    }
+    let cli = PipelineCli::parse();
+    let state_dir = StateDir::new(cli.flags.cluster.state_dir.clone())?;
+    start_logging(cli.v, &state_dir)?;
+    let cluster = pipeline::start(&cli.flags).await?;
+    signals::shutdown().await;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The scheduler's kubeconfig of a cluster that answers in the state directory.
+async fn running_cluster() -> Option<PathBuf> {
+    let words: Vec<String> = std::env::args().collect();
+    let given = words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--state-dir") {
+        Some("") => words.get(at + 1).map(PathBuf::from),
+        Some(value) => value.strip_prefix('=').map(PathBuf::from),
+        None => None,
+    });
+    let given = given.or_else(|| std::env::var_os("STAGES_STATE_DIR").map(PathBuf::from));
+    let kubeconfig = StateDir::locate(given).kubeconfig(COMPONENT);
+    let client = Client::new(ClientConfig::from_kubeconfig(&kubeconfig, None).ok()?).ok()?;
+    let request = http::Request::get("/readyz").body(bytes::Bytes::new()).ok()?;
+    client.send(request).await.ok().map(|_| kubeconfig)
+}
+
+fn start_logging(v: u8, state_dir: &StateDir) -> anyhow::Result<()> {
     let journey_file = state_dir.logs().is_dir().then(|| state_dir.journey_file());
-    logging::init(&LogOptions { v: flags.v, journey_file, ..LogOptions::default() })
-        .context("opening the log")?;
+    logging::init(&LogOptions { v, journey_file, ..LogOptions::default() }).context("opening the log")
+}
+
+async fn run_component(flags: Flags) -> anyhow::Result<()> {
+    start_logging(flags.v, &StateDir::locate(flags.state_dir.clone()))?;
     let config = flags.config()?;
-    // Given, or that of a cluster that runs in the state directory.
-    let running = state_dir.kubeconfig("kube-scheduler");
-    let kubeconfig = flags.kubeconfig.clone().or_else(|| running.is_file().then_some(running));
-    let client = ClientConfig::from_flags(kubeconfig.as_deref(), flags.master.as_deref())
+    let client = ClientConfig::from_flags(flags.kubeconfig.as_deref(), flags.master.as_deref())
         .context("no API server: give --kubeconfig")?
-        .with_user_agent("kube-scheduler");
+        .with_user_agent(COMPONENT);
     let client = Client::new(client)?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let shutdown = CancellationToken::new();

@@ -1,13 +1,14 @@
 //! Pipeline: the scheduler against an API server, wherever that runs.
 //!
 //! *The frame of this stage.* [`run`] is the component: a client, a configuration, until the end. It knows
-//! nothing of stage 2 but a URL and credentials.
+//! nothing of stage 2 but a URL and credentials. [`start`] starts stages 1 to 3 in this process first.
 //!
 //! # In Kubernetes
 //! `cmd/kube-scheduler/app/server.go` (`Run`). Left out: authentication of `/metrics`.
 
 #![expect(clippy::disallowed_methods, reason = "shell: a random part of the identity")]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -20,7 +21,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::options::Config;
+use crate::profiles::Profiles;
 use crate::scheduler::{self, Scheduler};
+
+pub use stage3_controllers::pipeline::{Cluster, Flags};
+
+/// User and kubeconfig name of the scheduler.
+pub const COMPONENT: &str = "kube-scheduler";
+
+/// Starts the API server, the controllers and the scheduler in this process.
+///
+/// # Errors
+/// An earlier stage can't start, or the scheduler's credentials can't be used.
+pub async fn start(flags: &Flags) -> anyhow::Result<Cluster> {
+    let cluster = stage3_controllers::pipeline::start(flags).await?;
+    let client = cluster.client(COMPONENT)?;
+    // One process has one scheduler, so nobody is elected; any free port does for its health.
+    let serving = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let config = Config { profiles: Profiles::default(), lease: None, serving };
+    let shutdown = cluster.shutdown.clone();
+    cluster.spawn(COMPONENT, async move {
+        if let Err(error) = run(client, config, "pipeline", shutdown).await {
+            tracing::error!(error = format!("{error:#}"), "Scheduler failed");
+        }
+    });
+    Ok(cluster)
+}
 
 /// Runs the scheduler until `shutdown`, or until it lost its lease.
 ///
