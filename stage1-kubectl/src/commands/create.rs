@@ -17,11 +17,15 @@ use crate::object::Object;
 use crate::printers::{self, Output};
 use crate::request::{self, query};
 
+/// Objects from flags.
+pub mod generate;
+
 /// Flags of `kubectl create`.
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// Nothing: the objects come from files.
-    pub arguments: Vec<String>,
+    /// An object from flags instead of files.
+    #[command(subcommand)]
+    pub generator: Option<generate::Generator>,
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
@@ -65,6 +69,9 @@ pub fn field_validation(validate: &str) -> Result<&'static str, Failure> {
 /// # Errors
 /// What the server refused, one failure an object.
 pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
+    if let Some(generator) = args.generator {
+        return generate::run(ctx, generator).await;
+    }
     if args.files.is_empty() {
         return Err(Failure::message("must specify one of -f and -k"));
     }
