@@ -101,11 +101,11 @@ impl Kubelet {
 
     async fn collect_images(&self) -> Result<(), CriError> {
         let Ok(fs) = nix::sys::statvfs::statvfs(&self.config.root_dir) else { return Ok(()) };
-        let (all, free) = (fs.blocks() * fs.fragment_size(), fs.blocks_available() * fs.fragment_size());
-        if all == 0 || (all - free) * 100 / all < IMAGE_GC_HIGH_THRESHOLD_PERCENT {
+        let unit = fs.fragment_size();
+        let mut to_free = bytes_to_free((fs.blocks() - fs.blocks_free()) * unit, fs.blocks_available() * unit);
+        if to_free == 0 {
             return Ok(());
         }
-        let mut to_free = (all - free).saturating_sub(all * IMAGE_GC_LOW_THRESHOLD_PERCENT / 100);
         let used: HashSet<String> = self.runtime.list_containers(None).await?.into_iter().map(|c| c.image_ref).collect();
         let mut images = self.runtime.list_images().await?;
         images.sort_by_key(|i| std::cmp::Reverse(i.size_bytes));
@@ -119,6 +119,16 @@ impl Kubelet {
         }
         Ok(())
     }
+}
+
+/// How much must go: nothing below the high threshold, else down to the low one. Usage is what `df` shows: a disk of which a part can be
+/// used by nobody is not full for that.
+pub fn bytes_to_free(used: u64, available: u64) -> u64 {
+    let all = used + available;
+    if all == 0 || used * 100 / all < IMAGE_GC_HIGH_THRESHOLD_PERCENT {
+        return 0;
+    }
+    used.saturating_sub(all / 100 * IMAGE_GC_LOW_THRESHOLD_PERCENT)
 }
 
 /// The sandbox image is in no container's list and yet always in use.
@@ -193,6 +203,13 @@ pub fn remove_pod_logs(pod_logs_dir: &Path, uid: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_go_only_when_the_disk_is_full_as_df_shows_it() {
+        assert_eq!(bytes_to_free(57, 35), 0);
+        assert_eq!(bytes_to_free(9000, 1000), 1000);
+        assert_eq!(bytes_to_free(0, 0), 0);
+    }
 
     #[test]
     fn rotation_keeps_the_newest_files_and_leaves_room_for_the_new_one() {
