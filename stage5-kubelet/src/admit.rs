@@ -43,17 +43,27 @@ pub fn can_admit_pod(pod: &Pod, node: &Node, others: &[&Pod]) -> Result<(), Reje
     let allocatable = node.status.as_ref().and_then(|s| s.allocatable.clone()).unwrap_or_default();
     fits_resources(pod, &allocatable, others)?;
     if !matches_node_affinity(pod, node) {
-        return reject("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector");
+        return reject(
+            "NodeAffinity",
+            "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        );
     }
     fits_ports(pod, others)?;
     if !pod.is_static() && untolerated_no_execute(pod, node).is_some() {
-        return reject("TaintToleration", "Predicate TaintToleration failed: node(s) had untolerated taint(s)");
+        return reject(
+            "TaintToleration",
+            "Predicate TaintToleration failed: node(s) had untolerated taint(s)",
+        );
     }
     Ok(())
 }
 // ANCHOR_END: can-admit-pod
 
-fn fits_resources(pod: &Pod, allocatable: &BTreeMap<String, Quantity>, others: &[&Pod]) -> Result<(), Rejection> {
+fn fits_resources(
+    pod: &Pod,
+    allocatable: &BTreeMap<String, Quantity>,
+    others: &[&Pod],
+) -> Result<(), Rejection> {
     let capacity = |name: &str, of: fn(&Quantity) -> i64| allocatable.get(name).map(of);
     if let Some(most) = capacity("pods", value)
         && others.len() as i64 + 1 > most
@@ -64,13 +74,16 @@ fn fits_resources(pod: &Pod, allocatable: &BTreeMap<String, Quantity>, others: &
         );
         return reject("OutOfpods", text);
     }
-    for (name, of) in [("cpu", milli_value as fn(&Quantity) -> i64), ("memory", value), ("ephemeral-storage", value)] {
+    for (name, of) in
+        [("cpu", milli_value as fn(&Quantity) -> i64), ("memory", value), ("ephemeral-storage", value)]
+    {
         let requested = pod_total(pod, name, Pick::Requests, of);
         let Some(most) = capacity(name, of) else { continue };
         let used: i64 = others.iter().map(|p| pod_total(p, name, Pick::Requests, of)).sum();
         if requested > 0 && requested + used > most {
-            let text =
-                format!("Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {most}");
+            let text = format!(
+                "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {most}"
+            );
             return reject(format!("OutOf{name}"), text);
         }
     }

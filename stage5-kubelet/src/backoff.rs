@@ -38,7 +38,12 @@ pub struct Backoffs {
 // ANCHOR: backoff
 impl Backoffs {
     /// When `key` may be tried again, if that lies after `now`; `failed_at` is when it last went wrong.
-    pub fn until(&self, key: &str, failed_at: Timestamp, now: Timestamp) -> Option<(Timestamp, SignedDuration)> {
+    pub fn until(
+        &self,
+        key: &str,
+        failed_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<(Timestamp, SignedDuration)> {
         let entry = self.entries.get(key)?;
         if expired(failed_at, entry.updated) {
             return None;

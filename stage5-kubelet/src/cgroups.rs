@@ -45,7 +45,8 @@ pub fn pod_limits(pod: &Pod) -> Limits {
     let cpu_limit = pod_total(pod, "cpu", Pick::Limits, milli_value);
     let memory_limit = pod_total(pod, "memory", Pick::Limits, value);
     let all = |name: &str| {
-        pod.all_containers().all(|c| c.resources.as_ref().and_then(|r| limit(r, name)).is_some_and(|q| milli_value(q) > 0))
+        pod.all_containers()
+            .all(|c| c.resources.as_ref().and_then(|r| limit(r, name)).is_some_and(|q| milli_value(q) > 0))
     };
     let requests = pod_total(pod, "cpu", Pick::Requests, milli_value);
     match pod.qos_class() {
@@ -118,8 +119,11 @@ impl Cgroups {
         }
         let all = format!("{}/kubepods", self.root);
         self.make(&all)?;
-        let limits =
-            Limits { cpu_shares: Some(milli_cpu_to_shares(cpu_millis)), memory_bytes: Some(memory_bytes), ..Limits::default() };
+        let limits = Limits {
+            cpu_shares: Some(milli_cpu_to_shares(cpu_millis)),
+            memory_bytes: Some(memory_bytes),
+            ..Limits::default()
+        };
         self.write(&all, &limits)?;
         for class in ["burstable", "besteffort"] {
             let dir = format!("{all}/{class}");
@@ -160,7 +164,9 @@ impl Cgroups {
     pub fn remove_pod(&self, uid: &str) {
         for class in ["", "/burstable", "/besteffort"] {
             for mount in &self.mounts {
-                remove_tree(&mount.join(format!("{}/kubepods{class}/pod{uid}", self.root).trim_start_matches('/')));
+                remove_tree(
+                    &mount.join(format!("{}/kubepods{class}/pod{uid}", self.root).trim_start_matches('/')),
+                );
             }
         }
     }
@@ -172,7 +178,9 @@ impl Cgroups {
         for class in ["", "burstable", "besteffort"] {
             let dir = mount.join(format!("{}/kubepods", self.root).trim_start_matches('/')).join(class);
             let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name());
-            uids.extend(names.filter_map(|n| n.to_str().and_then(|n| n.strip_prefix("pod")).map(str::to_owned)));
+            uids.extend(
+                names.filter_map(|n| n.to_str().and_then(|n| n.strip_prefix("pod")).map(str::to_owned)),
+            );
         }
         uids
     }
@@ -183,7 +191,8 @@ impl Cgroups {
             for part in name.split('/').filter(|p| !p.is_empty()) {
                 if self.v2 {
                     // Children get only what the parent hands on.
-                    let _ = std::fs::write(dir.join("cgroup.subtree_control"), "+cpu +memory +pids +cpuset +io");
+                    let _ =
+                        std::fs::write(dir.join("cgroup.subtree_control"), "+cpu +memory +pids +cpuset +io");
                 }
                 let parent = dir.clone();
                 dir.push(part);
@@ -204,12 +213,13 @@ impl Cgroups {
         if self.v2 {
             return write_v2(&Path::new(MOUNT).join(name), limits);
         }
-        let file = |controller: &str, file: &str, v: i64| {
-            match self.mounts.iter().find(|m| m.file_name().is_some_and(|n| n.to_string_lossy().split(',').any(|c| c == controller))) {
+        let file =
+            |controller: &str, file: &str, v: i64| match self.mounts.iter().find(|m| {
+                m.file_name().is_some_and(|n| n.to_string_lossy().split(',').any(|c| c == controller))
+            }) {
                 Some(mount) => std::fs::write(mount.join(name).join(file), v.to_string()),
                 None => Ok(()),
-            }
-        };
+            };
         if let Some(v) = limits.cpu_shares {
             file("cpu", "cpu.shares", v)?;
         }
@@ -230,7 +240,8 @@ impl Cgroups {
 fn v1_mounts() -> Vec<PathBuf> {
     let all = std::fs::read_dir(MOUNT).into_iter().flatten().flatten();
     // `cpu,cpuacct` is often reached by links `cpu` and `cpuacct`: one of them is enough.
-    let mut mounts: Vec<PathBuf> = all.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect();
+    let mut mounts: Vec<PathBuf> =
+        all.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect();
     mounts.retain(|m| m.join("cgroup.procs").exists());
     mounts.sort();
     mounts
@@ -296,7 +307,12 @@ mod tests {
         let p = pod(json!({"containers": [limited]}));
         assert_eq!(
             pod_limits(&p),
-            Limits { cpu_shares: Some(102), cpu_quota: Some(50_000), memory_bytes: Some(32 << 20), pids: None }
+            Limits {
+                cpu_shares: Some(102),
+                cpu_quota: Some(50_000),
+                memory_bytes: Some(32 << 20),
+                pids: None
+            }
         );
         assert_eq!(pod_cgroup("/k", &p), "/k/kubepods/burstable/podu");
     }

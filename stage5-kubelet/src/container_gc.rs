@@ -83,7 +83,8 @@ impl Kubelet {
 
     /// Removes dead sandboxes that have a newer one, and hold no container that is still wanted.
     async fn collect_sandboxes(&self) -> Result<(), CriError> {
-        let (sandboxes, containers) = futures::try_join!(self.runtime.list_pod_sandbox(None), self.runtime.list_containers(None))?;
+        let (sandboxes, containers) =
+            futures::try_join!(self.runtime.list_pod_sandbox(None), self.runtime.list_containers(None))?;
         let mut newest: BTreeMap<&str, u32> = BTreeMap::new();
         for s in &sandboxes {
             let n = newest.entry(&s.metadata.uid).or_default();
@@ -102,11 +103,13 @@ impl Kubelet {
     async fn collect_images(&self) -> Result<(), CriError> {
         let Ok(fs) = nix::sys::statvfs::statvfs(&self.config.root_dir) else { return Ok(()) };
         let unit = fs.fragment_size();
-        let mut to_free = bytes_to_free((fs.blocks() - fs.blocks_free()) * unit, fs.blocks_available() * unit);
+        let mut to_free =
+            bytes_to_free((fs.blocks() - fs.blocks_free()) * unit, fs.blocks_available() * unit);
         if to_free == 0 {
             return Ok(());
         }
-        let used: HashSet<String> = self.runtime.list_containers(None).await?.into_iter().map(|c| c.image_ref).collect();
+        let used: HashSet<String> =
+            self.runtime.list_containers(None).await?.into_iter().map(|c| c.image_ref).collect();
         let mut images = self.runtime.list_images().await?;
         images.sort_by_key(|i| std::cmp::Reverse(i.size_bytes));
         for i in images.iter().filter(|i| !i.pinned && !used.contains(&i.id) && !is_pause(&i.repo_tags)) {
@@ -172,8 +175,9 @@ pub fn rotated_files(path: &Path) -> Vec<PathBuf> {
     let prefix = format!("{}.", path.file_name().and_then(|n| n.to_str()).unwrap_or_default());
     let dir = path.parent().map(std::fs::read_dir);
     let all = dir.into_iter().flatten().flatten().flatten().map(|e| e.path());
-    let mut old: Vec<PathBuf> =
-        all.filter(|p| p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&prefix))).collect();
+    let mut old: Vec<PathBuf> = all
+        .filter(|p| p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&prefix)))
+        .collect();
     old.sort();
     old
 }

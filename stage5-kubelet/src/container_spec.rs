@@ -19,11 +19,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use crate::cri::{ContainerConfig, ContainerMetadata, Mount, PodSandboxConfig, PodSandboxMetadata, PortMapping};
+use crate::cri::sim::RUNS_TO_COMPLETION;
+use crate::cri::{
+    ContainerConfig, ContainerMetadata, Mount, PodSandboxConfig, PodSandboxMetadata, PortMapping,
+};
 use crate::dns::NodeDns;
 use crate::env::expansion::expand;
 use crate::etc_hosts::hostname_and_domain;
-use crate::cri::sim::RUNS_TO_COMPLETION;
 use crate::pod::{PodExt, hash_container, is_sidecar};
 use crate::runtime_view::labels;
 
@@ -53,7 +55,12 @@ pub fn pod_log_directory(pod: &Pod, node: &NodeFacts) -> String {
 }
 
 /// How to make the pod's sandbox.
-pub fn pod_sandbox_config(pod: &Pod, attempt: u32, cgroup_parent: &str, node: &NodeFacts) -> PodSandboxConfig {
+pub fn pod_sandbox_config(
+    pod: &Pod,
+    attempt: u32,
+    cgroup_parent: &str,
+    node: &NodeFacts,
+) -> PodSandboxConfig {
     let (hostname, _) = hostname_and_domain(pod, &node.dns.cluster_domain);
     let (dns_config, _) = crate::dns::pod_dns(pod, &node.dns);
     let mut labels = pod.metadata.labels.clone().unwrap_or_default();

@@ -299,7 +299,12 @@ pub trait RuntimeService: Send + Sync {
     /// Opens the log file anew after a rotation.
     fn reopen_container_log<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()>;
     /// Runs a command to its end.
-    fn exec_sync<'a>(&'a self, id: &'a str, cmd: &'a [String], timeout: Duration) -> CriFuture<'a, ExecSyncResponse>;
+    fn exec_sync<'a>(
+        &'a self,
+        id: &'a str,
+        cmd: &'a [String],
+        timeout: Duration,
+    ) -> CriFuture<'a, ExecSyncResponse>;
     /// A URL where one command session can be had.
     fn exec<'a>(&'a self, id: &'a str, request: &'a StreamRequest) -> CriFuture<'a, String>;
     /// A URL where the container's own streams can be had.

@@ -159,15 +159,22 @@ mod tests {
     }
 
     fn dns(spec: serde_json::Value) -> (DnsConfig, Vec<String>) {
-        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})).unwrap();
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
+                .unwrap();
         pod_dns(&pod, &node())
     }
 
     #[test]
     fn cluster_first_merges_the_pods_own_settings() {
-        let (d, events) = dns(json!({"containers": [], "dnsConfig": {"nameservers": ["9.9.9.9"], "searches": ["extra.test"],
-            "options": [{"name": "ndots", "value": "3"}, {"name": "timeout", "value": "2"}]}}));
-        assert_eq!(d.searches.join(" "), "ns.svc.cluster.local svc.cluster.local cluster.local example.test extra.test");
+        let (d, events) = dns(
+            json!({"containers": [], "dnsConfig": {"nameservers": ["9.9.9.9"], "searches": ["extra.test"],
+            "options": [{"name": "ndots", "value": "3"}, {"name": "timeout", "value": "2"}]}}),
+        );
+        assert_eq!(
+            d.searches.join(" "),
+            "ns.svc.cluster.local svc.cluster.local cluster.local example.test extra.test"
+        );
         assert_eq!(d.servers.join(" "), "10.96.0.10 9.9.9.9");
         assert_eq!(d.options.join(" "), "ndots:3 timeout:2");
         assert!(events.is_empty());
@@ -181,11 +188,14 @@ mod tests {
 
     #[test]
     fn a_fourth_name_server_is_cut_and_told() {
-        let (d, events) = dns(json!({"containers": [], "dnsConfig": {"nameservers": ["9.9.9.1", "9.9.9.2", "9.9.9.3"]}}));
+        let (d, events) =
+            dns(json!({"containers": [], "dnsConfig": {"nameservers": ["9.9.9.1", "9.9.9.2", "9.9.9.3"]}}));
         assert_eq!(d.servers.len(), 3);
         assert_eq!(
             events,
-            ["Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 10.96.0.10 9.9.9.1 9.9.9.2"]
+            [
+                "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 10.96.0.10 9.9.9.1 9.9.9.2"
+            ]
         );
     }
 }

@@ -18,7 +18,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret, Service,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::pod::PodExt;
@@ -77,7 +79,11 @@ pub struct EnvSources {
 ///
 /// # Errors
 /// A reference that is not optional leads nowhere.
-pub fn make_environment(pod: &Pod, container: &Container, from: &EnvSources) -> Result<BTreeMap<String, String>, EnvError> {
+pub fn make_environment(
+    pod: &Pod,
+    container: &Container,
+    from: &EnvSources,
+) -> Result<BTreeMap<String, String>, EnvError> {
     let links = pod.spec_ref().enable_service_links.unwrap_or(true);
     let service_env = services::service_variables(&from.services, pod.pod_namespace(), links);
     let mut env = BTreeMap::new();
@@ -86,7 +92,9 @@ pub fn make_environment(pod: &Pod, container: &Container, from: &EnvSources) -> 
     }
     for var in container.env.iter().flatten() {
         let value = match (var.value.as_deref().filter(|v| !v.is_empty()), &var.value_from) {
-            (Some(text), _) => expansion::expand(text, |name| env.get(name).or_else(|| service_env.get(name)).cloned()),
+            (Some(text), _) => {
+                expansion::expand(text, |name| env.get(name).or_else(|| service_env.get(name)).cloned())
+            }
             (None, Some(source)) => match value_from(pod, container, var, source, from)? {
                 Some(value) => value,
                 None => continue,
@@ -116,7 +124,9 @@ fn env_from(source: &EnvFromSource, from: &EnvSources) -> Result<Vec<(String, St
     }
     if let Some(r) = &source.secret_ref {
         match from.secrets.get(&r.name) {
-            Some(s) => vars.extend(s.data.iter().flatten().map(|(k, v)| (format!("{prefix}{k}"), text(&v.0)))),
+            Some(s) => {
+                vars.extend(s.data.iter().flatten().map(|(k, v)| (format!("{prefix}{k}"), text(&v.0))))
+            }
             None if r.optional == Some(true) => {}
             None => return Err(EnvError::NotFound { kind: "secret", name: r.name.clone() }),
         }
@@ -151,7 +161,8 @@ fn value_from(
         key: key.to_owned(),
     };
     if let Some(r) = &source.config_map_key_ref {
-        let found = from.config_maps.get(&r.name).map(|cm| cm.data.as_ref().and_then(|d| d.get(&r.key)).cloned());
+        let found =
+            from.config_maps.get(&r.name).map(|cm| cm.data.as_ref().and_then(|d| d.get(&r.key)).cloned());
         return match found {
             Some(Some(value)) => Ok(Some(value)),
             _ if r.optional == Some(true) => Ok(None),
@@ -160,7 +171,10 @@ fn value_from(
         };
     }
     if let Some(r) = &source.secret_key_ref {
-        let found = from.secrets.get(&r.name).map(|s| s.data.as_ref().and_then(|d| d.get(&r.key)).map(|v| text(&v.0)));
+        let found = from
+            .secrets
+            .get(&r.name)
+            .map(|s| s.data.as_ref().and_then(|d| d.get(&r.key)).map(|v| text(&v.0)));
         return match found {
             Some(Some(value)) => Ok(Some(value)),
             _ if r.optional == Some(true) => Ok(None),

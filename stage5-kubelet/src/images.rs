@@ -72,7 +72,11 @@ pub fn pull_decision(container: &Container, present: bool) -> PullDecision {
 
 fn pull_policy(container: &Container) -> &str {
     let by_tag = || match container.image.as_deref() {
-        Some(image) if image.ends_with(":latest") || !image.rsplit('/').next().unwrap_or("").contains([':', '@']) => "Always",
+        Some(image)
+            if image.ends_with(":latest") || !image.rsplit('/').next().unwrap_or("").contains([':', '@']) =>
+        {
+            "Always"
+        }
         _ => "IfNotPresent",
     };
     container.image_pull_policy.as_deref().filter(|p| !p.is_empty()).unwrap_or_else(by_tag)
@@ -116,11 +120,15 @@ impl Kubelet {
         let name = container.image.as_deref().unwrap_or_default();
         let reference = with_default_tag(name);
         let event = |text| self.container_event(pod, kind, &container.name, text);
-        let inspect = |e: CriError| ImageError { reason: "ImageInspectError", message: e.to_string(), until: None };
+        let inspect =
+            |e: CriError| ImageError { reason: "ImageInspectError", message: e.to_string(), until: None };
         let present = self.runtime.image_status(&reference).await.map_err(inspect)?;
         match (pull_decision(container, present.is_some()), present) {
             (PullDecision::UsePresent, Some(image)) => {
-                event(EventText::normal("Pulled", format!("Container image \"{name}\" already present on machine")));
+                event(EventText::normal(
+                    "Pulled",
+                    format!("Container image \"{name}\" already present on machine"),
+                ));
                 Ok((image.id.clone(), user_of(&image)))
             }
             (PullDecision::NeverPull, _) => {

@@ -127,7 +127,13 @@ fn watch_the_api_server(kubelet: &Arc<Kubelet>, shutdown: &CancellationToken) {
     let name = &kubelet.config.node_name;
     let mine = format!("fieldSelector=spec.nodeName%3D{name}");
     let (client, stop) = (kubelet.client.clone(), shutdown.clone());
-    tokio::spawn(list_watch::run::<Pod>(client.clone(), list_watch::path_of::<Pod>(), mine, kubelet.pods.clone(), stop.clone()));
+    tokio::spawn(list_watch::run::<Pod>(
+        client.clone(),
+        list_watch::path_of::<Pod>(),
+        mine,
+        kubelet.pods.clone(),
+        stop.clone(),
+    ));
     tokio::spawn(list_watch::run::<Service>(
         client.clone(),
         list_watch::path_of::<Service>(),
@@ -137,7 +143,13 @@ fn watch_the_api_server(kubelet: &Arc<Kubelet>, shutdown: &CancellationToken) {
     ));
     let nodes = Store::<Node>::new();
     let me = format!("fieldSelector=metadata.name%3D{name}");
-    tokio::spawn(list_watch::run::<Node>(client, list_watch::path_of::<Node>(), me, nodes.clone(), stop.clone()));
+    tokio::spawn(list_watch::run::<Node>(
+        client,
+        list_watch::path_of::<Node>(),
+        me,
+        nodes.clone(),
+        stop.clone(),
+    ));
     let kubelet = kubelet.clone();
     tokio::spawn(async move {
         let mut changes = nodes.subscribe();
@@ -156,17 +168,25 @@ fn watch_the_api_server(kubelet: &Arc<Kubelet>, shutdown: &CancellationToken) {
 
 impl Kubelet {
     /// The parts of one kubelet, not yet running; `wake` hears which pods need a look.
-    pub fn new(config: Config, client: Client, runtime: SharedRuntime, wake: mpsc::UnboundedSender<String>) -> Self {
+    pub fn new(
+        config: Config,
+        client: Client,
+        runtime: SharedRuntime,
+        wake: mpsc::UnboundedSender<String>,
+    ) -> Self {
         let cgroups = Cgroups::new(&config.cgroup_root, config.cgroups && runtime.is_real());
         let facts = NodeFacts {
             dns: NodeDns {
                 cluster_dns: config.cluster_dns.clone(),
                 cluster_domain: config.cluster_domain.clone(),
-                host: crate::dns::parse_resolv_conf(&std::fs::read_to_string(&config.resolv_conf).unwrap_or_default()),
+                host: crate::dns::parse_resolv_conf(
+                    &std::fs::read_to_string(&config.resolv_conf).unwrap_or_default(),
+                ),
             },
             pod_logs_dir: config.pod_logs_dir.display().to_string(),
             seccomp_dir: config.root_dir.join("seccomp").display().to_string(),
-            memory_bytes: i64::try_from(crate::node_status::machine_memory_bytes(&config)).unwrap_or(i64::MAX),
+            memory_bytes: i64::try_from(crate::node_status::machine_memory_bytes(&config))
+                .unwrap_or(i64::MAX),
             cgroup_v2: cgroups.is_v2(),
         };
         Kubelet {

@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec,
+    NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -52,12 +53,15 @@ pub fn machine_memory_bytes(config: &Config) -> u64 {
     config.memory_bytes.unwrap_or_else(|| {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-        total.and_then(|t| t.split_whitespace().next()).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+        total.and_then(|t| t.split_whitespace().next()).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0)
+            * 1024
     })
 }
 
 fn cpus(config: &Config) -> u32 {
-    config.cpus.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)))
+    config.cpus.unwrap_or_else(|| {
+        std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+    })
 }
 
 fn resources(config: &Config, allocatable: bool) -> BTreeMap<String, Quantity> {
@@ -101,7 +105,12 @@ pub fn arch() -> &'static str {
 fn node_info(runtime_version: String) -> NodeSystemInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let os = read("/etc/os-release");
-    let pretty = os.lines().find_map(|l| l.strip_prefix("PRETTY_NAME=")).unwrap_or("Linux").trim_matches('"').to_owned();
+    let pretty = os
+        .lines()
+        .find_map(|l| l.strip_prefix("PRETTY_NAME="))
+        .unwrap_or("Linux")
+        .trim_matches('"')
+        .to_owned();
     NodeSystemInfo {
         machine_id: read("/etc/machine-id"),
         system_uuid: read("/sys/class/dmi/id/product_uuid"),
@@ -118,7 +127,14 @@ fn node_info(runtime_version: String) -> NodeSystemInfo {
 }
 
 /// The condition of one type, with its transition time kept where the answer is the same.
-pub fn condition(previous: &NodeStatus, type_: &str, yes: bool, reason: &str, message: &str, now: Timestamp) -> NodeCondition {
+pub fn condition(
+    previous: &NodeStatus,
+    type_: &str,
+    yes: bool,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> NodeCondition {
     let status = if yes { "True" } else { "False" };
     let old = previous.conditions.iter().flatten().find(|c| c.type_ == type_ && c.status == status);
     NodeCondition {
@@ -138,12 +154,20 @@ impl Kubelet {
         let previous = self.node.load().status.clone().unwrap_or_default();
         let version = self.runtime.version().await;
         let ready = match self.runtime.status().await {
-            Ok(s) => s.runtime_ready.and(s.network_ready).map_err(|e| format!("container runtime network not ready: {e}")),
+            Ok(s) => s
+                .runtime_ready
+                .and(s.network_ready)
+                .map_err(|e| format!("container runtime network not ready: {e}")),
             Err(e) => Err(format!("container runtime is down: {e}")),
         };
         let c = |type_, yes, reason, message: &str| condition(&previous, type_, yes, reason, message, now);
         let conditions = vec![
-            c("MemoryPressure", false, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            c(
+                "MemoryPressure",
+                false,
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
             c("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
             c("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             match &ready {
@@ -152,8 +176,10 @@ impl Kubelet {
             },
         ];
         let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
-        let version = version.map_or_else(|_| previous.node_info.clone().map(|i| i.container_runtime_version).unwrap_or_default(),
-            |v| format!("{}://{}", v.runtime_name, v.runtime_version));
+        let version = version.map_or_else(
+            |_| previous.node_info.clone().map(|i| i.container_runtime_version).unwrap_or_default(),
+            |v| format!("{}://{}", v.runtime_name, v.runtime_version),
+        );
         NodeStatus {
             addresses: Some(vec![
                 address("InternalIP", self.config.node_ip.to_string()),
@@ -162,7 +188,9 @@ impl Kubelet {
             capacity: Some(resources(&self.config, false)),
             allocatable: Some(resources(&self.config, true)),
             conditions: Some(conditions),
-            daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(port) }) }),
+            daemon_endpoints: Some(NodeDaemonEndpoints {
+                kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(port) }),
+            }),
             node_info: Some(node_info(version)),
             images: Some(self.node_images().await),
             ..NodeStatus::default()
@@ -173,7 +201,8 @@ impl Kubelet {
         let mut images = self.runtime.list_images().await.unwrap_or_default();
         images.sort_by(|a, b| b.size_bytes.cmp(&a.size_bytes).then(a.id.cmp(&b.id)));
         images.truncate(MAX_IMAGES);
-        let names = |i: &crate::cri::Image| i.repo_digests.iter().chain(&i.repo_tags).cloned().collect::<Vec<_>>();
+        let names =
+            |i: &crate::cri::Image| i.repo_digests.iter().chain(&i.repo_tags).cloned().collect::<Vec<_>>();
         images
             .iter()
             .map(|i| ContainerImage { names: Some(names(i)), size_bytes: i64::try_from(i.size_bytes).ok() })
@@ -217,7 +246,10 @@ fn starting_events(kubelet: &Kubelet) {
         kubelet.node_event(EventText::warning("CgroupV1", text));
     }
     if kubelet.cgroups.enabled() {
-        kubelet.node_event(EventText::normal("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods"));
+        kubelet.node_event(EventText::normal(
+            "NodeAllocatableEnforced",
+            "Updated Node Allocatable limit across pods",
+        ));
     }
     for word in ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"] {
         kubelet.node_event(EventText::normal(word, format!("Node {name} status is now: {word}")));
@@ -230,7 +262,11 @@ async fn try_register(kubelet: &Kubelet, port: u16) -> Result<Node, stage1_kubec
     let status = kubelet.node_status(port).await;
     let taints = kubelet.config.register_with_taints.clone();
     let node = Node {
-        metadata: ObjectMeta { name: Some(name.clone()), labels: Some(labels(&kubelet.config)), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            labels: Some(labels(&kubelet.config)),
+            ..ObjectMeta::default()
+        },
         spec: Some(NodeSpec { taints: (!taints.is_empty()).then_some(taints), ..NodeSpec::default() }),
         status: Some(status.clone()),
     };
@@ -281,7 +317,11 @@ pub async fn run(kubelet: Arc<Kubelet>, port: u16, shutdown: CancellationToken) 
         }
         apply_pod_cidr(&kubelet).await;
         // Not ready is looked at more often: a network that comes up must not wait ten seconds for its first pods.
-        let wait = if is_ready(told.as_ref().map(|(s, _)| s)) { NODE_STATUS_UPDATE_FREQUENCY } else { Duration::from_millis(500) };
+        let wait = if is_ready(told.as_ref().map(|(s, _)| s)) {
+            NODE_STATUS_UPDATE_FREQUENCY
+        } else {
+            Duration::from_millis(500)
+        };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = shutdown.cancelled() => return,

@@ -91,8 +91,10 @@ mod tests {
 
     #[test]
     fn appearing_changing_and_vanishing_are_news_and_rest_is_not() {
-        let before = snapshot(&[("1", "a", State::Running), ("2", "b", State::Running), ("3", "c", State::Exited)]);
-        let after = snapshot(&[("1", "a", State::Running), ("2", "b", State::Exited), ("4", "d", State::Other)]);
+        let before =
+            snapshot(&[("1", "a", State::Running), ("2", "b", State::Running), ("3", "c", State::Exited)]);
+        let after =
+            snapshot(&[("1", "a", State::Running), ("2", "b", State::Exited), ("4", "d", State::Other)]);
         assert_eq!(changed_pods(&before, &after).into_iter().collect::<Vec<_>>(), ["b", "c", "d"]);
         assert!(changed_pods(&after, &after.clone()).is_empty());
     }

@@ -212,7 +212,10 @@ fn as_container(e: &EphemeralContainer) -> Container {
 ///
 /// FNV-1a (32 bit) over the JSON of the fields that may change in place, as `HashContainer` does.
 pub fn hash_container(container: &Container) -> String {
-    let picked = BTreeMap::from([("name", container.name.as_str()), ("image", container.image.as_deref().unwrap_or(""))]);
+    let picked = BTreeMap::from([
+        ("name", container.name.as_str()),
+        ("image", container.image.as_deref().unwrap_or("")),
+    ]);
     let json = serde_json::to_string(&picked).expect("a map of strings always encodes");
     let hash = json.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
     format!("{hash:x}")

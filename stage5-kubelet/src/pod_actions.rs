@@ -129,7 +129,12 @@ struct Changes {
 
 // ANCHOR: compute-pod-actions
 /// What must happen for the runtime to match the spec. Same arguments, same actions.
-pub fn compute_pod_actions(pod: &Pod, runtime: &RuntimePod, backoffs: &Backoffs, now: Timestamp) -> Vec<PodAction> {
+pub fn compute_pod_actions(
+    pod: &Pod,
+    runtime: &RuntimePod,
+    backoffs: &Backoffs,
+    now: Timestamp,
+) -> Vec<PodAction> {
     let changes = match pod_sandbox_changed(pod, runtime) {
         Some(attempt) => with_new_sandbox(pod, runtime, attempt),
         None => in_running_sandbox(pod, runtime),
@@ -170,7 +175,12 @@ fn back_off(
 ) -> Option<PodAction> {
     let last = runtime.container(&container.name).filter(|c| c.state == ContainerState::Exited)?;
     let (until, wait) = backoffs.until(&back_off_key(pod, container), last.finished_at?, now)?;
-    let message = format!("back-off {} restarting failed container={} pod={}", go_duration(wait), container.name, pod.format());
+    let message = format!(
+        "back-off {} restarting failed container={} pod={}",
+        go_duration(wait),
+        container.name,
+        pod.format()
+    );
     Some(PodAction::BackOff { container: container.name.clone(), until, message })
 }
 
@@ -190,12 +200,17 @@ fn with_new_sandbox(pod: &Pod, runtime: &RuntimePod, attempt: u32) -> Changes {
         c.sandbox = None;
         c
     };
-    if pod.is_deleting() || (pod.restart_policy() == "Never" && attempt != 0 && !runtime.containers.is_empty()) {
+    if pod.is_deleting()
+        || (pod.restart_policy() == "Never" && attempt != 0 && !runtime.containers.is_empty())
+    {
         return done(changes);
     }
     let on_failure = pod.restart_policy() == "OnFailure";
-    let succeeded = |c: &Container| runtime.container(&c.name).is_some_and(|s| s.state == ContainerState::Exited && s.exit_code == 0);
-    changes.start = (0..pod.containers().len()).filter(|&i| !(on_failure && succeeded(&pod.containers()[i]))).collect();
+    let succeeded = |c: &Container| {
+        runtime.container(&c.name).is_some_and(|s| s.state == ContainerState::Exited && s.exit_code == 0)
+    };
+    changes.start =
+        (0..pod.containers().len()).filter(|&i| !(on_failure && succeeded(&pod.containers()[i]))).collect();
     if changes.start.is_empty() && has_any_regular_container_created(pod, runtime) {
         return done(changes);
     }
@@ -216,7 +231,8 @@ fn in_running_sandbox(pod: &Pod, runtime: &RuntimePod) -> Changes {
         return changes;
     }
     let ephemeral = ephemeral_containers(pod);
-    changes.ephemeral = (0..ephemeral.len()).filter(|&i| runtime.container(&ephemeral[i].name).is_none()).collect();
+    changes.ephemeral =
+        (0..ephemeral.len()).filter(|&i| runtime.container(&ephemeral[i].name).is_none()).collect();
     let initialized = init::compute_init_container_actions(pod, runtime, &mut changes);
     if changes.kill_pod || !initialized {
         return changes;
@@ -224,13 +240,15 @@ fn in_running_sandbox(pod: &Pod, runtime: &RuntimePod) -> Changes {
     let mut keep = 0;
     for (i, container) in pod.containers().iter().enumerate() {
         match runtime.container(&container.name) {
-            Some(status) if status.state == ContainerState::Running => match kill_running(pod, container, status) {
-                None => keep += 1,
-                Some((kill, restart)) => {
-                    changes.kill.push(kill);
-                    changes.start.extend(restart.then_some(i));
+            Some(status) if status.state == ContainerState::Running => {
+                match kill_running(pod, container, status) {
+                    None => keep += 1,
+                    Some((kill, restart)) => {
+                        changes.kill.push(kill);
+                        changes.start.extend(restart.then_some(i));
+                    }
                 }
-            },
+            }
             status if should_container_be_restarted(container, pod, runtime) => {
                 changes.start.push(i);
                 changes.kill.extend(status.filter(|s| s.state == ContainerState::Unknown).map(kill_unknown));
@@ -270,7 +288,8 @@ fn kill_running(pod: &Pod, container: &Container, status: &RuntimeContainer) -> 
     if restart {
         message.push_str(", will be restarted");
     }
-    let kill = PodAction::KillContainer { id: status.id.clone(), name: container.name.clone(), message, reason };
+    let kill =
+        PodAction::KillContainer { id: status.id.clone(), name: container.name.clone(), message, reason };
     Some((kill, restart))
 }
 

@@ -43,7 +43,12 @@ impl Kubelet {
     pub fn node_event(&self, text: EventText) {
         let name = Some(self.config.node_name.clone());
         // The UID is the name: events of the node are grouped even before it is registered.
-        let about = ObjectReference { kind: Some("Node".to_owned()), uid: name.clone(), name, ..ObjectReference::default() };
+        let about = ObjectReference {
+            kind: Some("Node".to_owned()),
+            uid: name.clone(),
+            name,
+            ..ObjectReference::default()
+        };
         self.events.event(&about, &text);
     }
 }

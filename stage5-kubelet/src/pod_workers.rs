@@ -137,7 +137,11 @@ fn until(at: Timestamp) -> Duration {
 }
 
 /// Stops everything; a shorter grace period that arrives meanwhile begins anew with it.
-async fn terminate(kubelet: &Arc<Kubelet>, updates: &mut watch::Receiver<Update>, memory: &mut PodMemory) -> RuntimePod {
+async fn terminate(
+    kubelet: &Arc<Kubelet>,
+    updates: &mut watch::Receiver<Update>,
+    memory: &mut PodMemory,
+) -> RuntimePod {
     loop {
         let update = updates.borrow_and_update().clone();
         let pod = &update.pod;
@@ -182,7 +186,12 @@ async fn terminate(kubelet: &Arc<Kubelet>, updates: &mut watch::Receiver<Update>
 }
 
 /// Removes what the pod had on the node and lets the end be told.
-async fn clean_up(kubelet: &Arc<Kubelet>, updates: &mut watch::Receiver<Update>, view: &RuntimePod, memory: &PodMemory) {
+async fn clean_up(
+    kubelet: &Arc<Kubelet>,
+    updates: &mut watch::Receiver<Update>,
+    view: &RuntimePod,
+    memory: &PodMemory,
+) {
     let pod = updates.borrow().pod.clone();
     let uid = pod.pod_uid().to_owned();
     kubelet.probes.remove_pod(&uid, view);

@@ -26,7 +26,6 @@ pub mod grpc;
 pub mod manager;
 pub mod prober;
 
-
 /// Which question a probe answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProbeKind {
@@ -114,7 +113,13 @@ pub struct ProbeState {
 // ANCHOR: probe-state
 impl ProbeState {
     /// Looks at the container before asking it.
-    pub fn tick(&mut self, kind: ProbeKind, probe: &Probe, observed: Option<&Observed>, now: Timestamp) -> Tick {
+    pub fn tick(
+        &mut self,
+        kind: ProbeKind,
+        probe: &Probe,
+        observed: Option<&Observed>,
+        now: Timestamp,
+    ) -> Tick {
         let Some(seen) = observed else { return Tick::Idle };
         if self.container_id != seen.container_id {
             *self = ProbeState { container_id: seen.container_id.clone(), ..ProbeState::default() };
@@ -144,7 +149,8 @@ impl ProbeState {
         };
         self.run = if self.last == Some(success) { self.run + 1 } else { 1 };
         self.last = Some(success);
-        let threshold = if success { probe.success_threshold.unwrap_or(1) } else { probe.failure_threshold.unwrap_or(3) };
+        let threshold =
+            if success { probe.success_threshold.unwrap_or(1) } else { probe.failure_threshold.unwrap_or(3) };
         if self.run < threshold {
             return None;
         }

@@ -120,7 +120,11 @@ impl RuntimePod {
         sandboxes.sort_by(|a, b| (b.created_at, b.metadata.attempt).cmp(&(a.created_at, a.metadata.attempt)));
         let mut containers: Vec<_> = containers.into_iter().map(RuntimeContainer::from).collect();
         containers.sort_by(|a, b| (b.created_at, b.restart_count).cmp(&(a.created_at, a.restart_count)));
-        let ips = sandboxes.first().filter(|s| s.state == SandboxState::Ready).map(|s| s.ips.clone()).unwrap_or_default();
+        let ips = sandboxes
+            .first()
+            .filter(|s| s.state == SandboxState::Ready)
+            .map(|s| s.ips.clone())
+            .unwrap_or_default();
         RuntimePod { uid: uid.to_owned(), ips, sandboxes, containers }
     }
 

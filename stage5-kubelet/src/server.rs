@@ -77,7 +77,8 @@ pub async fn start(kubelet: &Arc<Kubelet>, shutdown: CancellationToken) -> Resul
     let tls = auth::tls_config(&kubelet.config).map_err(|e| failed(&e))?;
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let address = SocketAddr::new(kubelet.config.address, kubelet.config.port);
-    let listener = TcpListener::bind(address).await.map_err(|e| failed(&format!("listen on {address}: {e}")))?;
+    let listener =
+        TcpListener::bind(address).await.map_err(|e| failed(&format!("listen on {address}: {e}")))?;
     let port = listener.local_addr().map_err(|e| failed(&e))?.port();
     info!(%address, port, "Starting to listen");
     let kubelet = kubelet.clone();
@@ -92,7 +93,9 @@ pub async fn start(kubelet: &Arc<Kubelet>, shutdown: CancellationToken) -> Resul
                 () = shutdown.cancelled() => return,
             };
             let (kubelet, acceptor, shutdown) = (kubelet.clone(), acceptor.clone(), shutdown.clone());
-            tokio::spawn(async move { shutdown.run_until_cancelled(connection(kubelet, acceptor, stream)).await });
+            tokio::spawn(
+                async move { shutdown.run_until_cancelled(connection(kubelet, acceptor, stream)).await },
+            );
         }
     });
     Ok(port)
@@ -100,7 +103,9 @@ pub async fn start(kubelet: &Arc<Kubelet>, shutdown: CancellationToken) -> Resul
 
 async fn connection(kubelet: Arc<Kubelet>, acceptor: TlsAcceptor, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else {
+        return;
+    };
     let peer = stream.get_ref().1.peer_certificates().and_then(|c| c.first()).and_then(|c| auth::identity(c));
     let peer = Arc::new(peer);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -114,7 +119,11 @@ async fn connection(kubelet: Arc<Kubelet>, acceptor: TlsAcceptor, stream: TcpStr
 }
 
 // ANCHOR: kubelet-routes
-async fn handle(kubelet: &Arc<Kubelet>, peer: Option<&auth::Identity>, request: Request<Incoming>) -> Response<Body> {
+async fn handle(
+    kubelet: &Arc<Kubelet>,
+    peer: Option<&auth::Identity>,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     if let ["healthz" | "livez" | "readyz", ..] = parts[..] {
@@ -130,10 +139,13 @@ async fn handle(kubelet: &Arc<Kubelet>, peer: Option<&auth::Identity>, request: 
         ["metrics"] if get => stats::metrics(kubelet).await,
         ["metrics", "resource"] if get => stats::resource_metrics(kubelet).await,
         ["containerLogs", ns, pod, container] if get => {
-            log_stream::container_logs(kubelet, ns, pod, container, request.uri().query().unwrap_or_default()).await
+            log_stream::container_logs(kubelet, ns, pod, container, request.uri().query().unwrap_or_default())
+                .await
         }
         ["exec" | "attach" | "portForward", ..] => streams::handle(kubelet, &parts, request).await,
-        ["version"] if get => json(&serde_json::json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0"})),
+        ["version"] if get => {
+            json(&serde_json::json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0"}))
+        }
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
 }

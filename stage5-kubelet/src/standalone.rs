@@ -56,7 +56,11 @@ pub async fn run(flags: &Flags, shutdown: CancellationToken) -> anyhow::Result<(
 fn address_towards(host: &str) -> IpAddr {
     let find = || -> std::io::Result<IpAddr> {
         let target = host.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::NotFound)?;
-        let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+        let any: IpAddr = if target.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            std::net::Ipv6Addr::UNSPECIFIED.into()
+        };
         let socket = UdpSocket::bind((any, 0))?;
         // Nothing is sent: the kernel only looks up the route.
         socket.connect(target)?;
@@ -75,7 +79,9 @@ async fn runtime(flags: &Flags) -> anyhow::Result<SharedRuntime> {
     });
     match wanted {
         RuntimeKind::Sim => {
-            info!("Runtime sim: nothing runs, states are simulated; install containerd (and build with --features containerd) for real containers");
+            info!(
+                "Runtime sim: nothing runs, states are simulated; install containerd (and build with --features containerd) for real containers"
+            );
             Ok(Arc::new(Sim::new()))
         }
         RuntimeKind::Embedded => {

@@ -104,7 +104,8 @@ impl StatusManager {
     /// Notes that nothing of the pod is left on the node: the terminal phase may be told, the object deleted.
     pub fn terminated(&self, pod: &Arc<Pod>, status: PodStatus) {
         let mut entries = self.entries.lock();
-        let e = entries.entry(pod.pod_uid().to_owned()).or_insert_with(|| Entry::new(pod, PodStatus::default()));
+        let e =
+            entries.entry(pod.pod_uid().to_owned()).or_insert_with(|| Entry::new(pod, PodStatus::default()));
         e.pod = pod.clone();
         e.saw(pod);
         e.status = status;
@@ -188,7 +189,11 @@ async fn sync_pod_status(kubelet: &Kubelet, entry: &Entry) -> bool {
         }
     }
     if entry.terminated && pod.is_deleting() {
-        let params = DeleteParams { grace_period_seconds: Some(0), uid: pod.metadata.uid.clone(), ..DeleteParams::default() };
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            uid: pod.metadata.uid.clone(),
+            ..DeleteParams::default()
+        };
         match api.delete(pod.pod_name(), &params).await {
             Ok(_) => {}
             Err(e) if e.is_not_found() || e.is_conflict() => {}
@@ -235,7 +240,8 @@ pub fn status_patch(pod: &Pod, before: &PodStatus, status: &PodStatus, terminate
     }
     let conditions = status.conditions.take().unwrap_or_default();
     let (old, full) = (to_map(before), to_map(&status));
-    let mut patch: Map<String, Value> = full.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(clone_entry).collect();
+    let mut patch: Map<String, Value> =
+        full.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(clone_entry).collect();
     let gone = REMOVABLE.into_iter().filter(|k| old.contains_key(*k) && !full.contains_key(*k));
     patch.extend(gone.map(|k| (k.to_owned(), Value::Null)));
     for list in ["podIPs", "hostIPs"] {
@@ -248,7 +254,9 @@ pub fn status_patch(pod: &Pod, before: &PodStatus, status: &PodStatus, terminate
     if !owned.iter().all(|c| before.conditions.iter().flatten().any(|o| o == *c)) {
         let order: Vec<Value> = owned.iter().map(|c| json!({"type": c.type_})).collect();
         patch.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
-        let all = owned.iter().map(|c| condition_patch(c, before.conditions.iter().flatten().find(|o| o.type_ == c.type_)));
+        let all = owned
+            .iter()
+            .map(|c| condition_patch(c, before.conditions.iter().flatten().find(|o| o.type_ == c.type_)));
         patch.insert("conditions".to_owned(), all.collect());
     }
     (!patch.is_empty()).then(|| json!({"metadata": {"uid": pod.metadata.uid}, "status": patch}))
@@ -291,7 +299,8 @@ mod tests {
         {
             let pod = pod(before);
             status_patch(&pod, &pod.status.clone().unwrap_or_default(), &after, terminated)
-        }.map(|p| p["status"].clone())
+        }
+        .map(|p| p["status"].clone())
     }
 
     #[test]
@@ -309,10 +318,14 @@ mod tests {
 
     #[test]
     fn a_condition_that_says_less_takes_its_old_words_back() {
-        let before = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "R", "message": "m"}]});
+        let before =
+            json!({"conditions": [{"type": "Ready", "status": "False", "reason": "R", "message": "m"}]});
         let after = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let sent = patch(before, after, false).unwrap();
-        assert_eq!(sent["conditions"], json!([{"type": "Ready", "status": "True", "reason": null, "message": null}]));
+        assert_eq!(
+            sent["conditions"],
+            json!([{"type": "Ready", "status": "True", "reason": null, "message": null}])
+        );
     }
 
     #[test]

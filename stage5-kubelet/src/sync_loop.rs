@@ -46,7 +46,11 @@ struct SyncLoop {
 
 // ANCHOR: sync-loop
 /// Hears and hands on until `shutdown`.
-pub async fn run(kubelet: Arc<Kubelet>, mut woken: mpsc::UnboundedReceiver<String>, shutdown: CancellationToken) {
+pub async fn run(
+    kubelet: Arc<Kubelet>,
+    mut woken: mpsc::UnboundedReceiver<String>,
+    shutdown: CancellationToken,
+) {
     let mut pods = kubelet.pods.subscribe();
     let mut relist = tokio::time::interval(RELIST_PERIOD);
     relist.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -123,7 +127,8 @@ impl SyncLoop {
         let known_before = self.snapshot.pod_uids().contains(uid.as_str());
         if !pod.is_deleting() && !pod.is_terminal() && !known_before {
             let node = self.kubelet.node.load();
-            let others: Vec<&Pod> = self.workers.values().map(|(p, _)| &**p).filter(|p| !p.is_terminal()).collect();
+            let others: Vec<&Pod> =
+                self.workers.values().map(|(p, _)| &**p).filter(|p| !p.is_terminal()).collect();
             if let Err(no) = can_admit_pod(&pod, &node, &others) {
                 info!(pod = %pod.key(), reason = no.reason, "Pod was rejected");
                 journey_step!(Stage::Kubelet, object(), "rejected", no.message.clone());
@@ -164,7 +169,10 @@ impl SyncLoop {
     }
 
     async fn relist(&mut self) {
-        let listed = futures::try_join!(self.kubelet.runtime.list_pod_sandbox(None), self.kubelet.runtime.list_containers(None));
+        let listed = futures::try_join!(
+            self.kubelet.runtime.list_pod_sandbox(None),
+            self.kubelet.runtime.list_containers(None)
+        );
         let Ok((sandboxes, containers)) = listed else {
             debug!("Failed to list the runtime's pods");
             return;

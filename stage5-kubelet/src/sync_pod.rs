@@ -97,7 +97,12 @@ pub(crate) struct Prepared {
 impl Kubelet {
     // ANCHOR: sync-pod
     /// One round for a pod that shall run.
-    pub async fn sync_pod(self: &Arc<Self>, pod: &Arc<Pod>, memory: &mut PodMemory, stop: &CancellationToken) -> Outcome {
+    pub async fn sync_pod(
+        self: &Arc<Self>,
+        pod: &Arc<Pod>,
+        memory: &mut PodMemory,
+        stop: &CancellationToken,
+    ) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(view) = self.view(pod.pod_uid()).await else {
             outcome.sooner(Timestamp::now() + SOON);
@@ -128,11 +133,18 @@ impl Kubelet {
     // ANCHOR_END: sync-pod
 
     /// Computes and hands in the status. Returns it.
-    pub(crate) fn tell_status(&self, pod: &Arc<Pod>, view: &RuntimePod, memory: &PodMemory, terminal: bool) -> PodStatus {
+    pub(crate) fn tell_status(
+        &self,
+        pod: &Arc<Pod>,
+        view: &RuntimePod,
+        memory: &PodMemory,
+        terminal: bool,
+    ) -> PodStatus {
         let previous = self.status.get(pod.pod_uid()).or_else(|| pod.status.clone()).unwrap_or_default();
         let now = Timestamp::now();
         let late = active_deadline(pod, &previous).is_some_and(|d| now >= d) && !pod.is_terminal();
-        const LATE: (&str, &str) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+        const LATE: (&str, &str) =
+            ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
         if late && previous.reason.as_deref() != Some(LATE.0) {
             self.pod_event(pod, EventText::normal(LATE.0, LATE.1));
         }
@@ -163,15 +175,29 @@ impl Kubelet {
     }
 
     /// Cgroup, folders, volumes, credentials.
-    async fn prepare(&self, pod: &Arc<Pod>, view: &RuntimePod, memory: &mut PodMemory) -> Result<Prepared, Timestamp> {
+    async fn prepare(
+        &self,
+        pod: &Arc<Pod>,
+        view: &RuntimePod,
+        memory: &mut PodMemory,
+    ) -> Result<Prepared, Timestamp> {
         let now = Timestamp::now();
         if !memory.prepared && self.runtime.is_real() {
             if let Err(e) = self.cgroups.create_pod(pod) {
-                self.pod_event(pod, EventText::warning("FailedToCreatePodContainer", format!("unable to ensure pod container exists: {e}")));
+                self.pod_event(
+                    pod,
+                    EventText::warning(
+                        "FailedToCreatePodContainer",
+                        format!("unable to ensure pod container exists: {e}"),
+                    ),
+                );
                 return Err(now + BACK_OFF_PERIOD);
             }
             if let Err(e) = std::fs::create_dir_all(self.pod_dir(pod.pod_uid())) {
-                self.pod_event(pod, EventText::warning("Failed", format!("error making pod data directories: {e}")));
+                self.pod_event(
+                    pod,
+                    EventText::warning("Failed", format!("error making pod data directories: {e}")),
+                );
                 return Err(now + BACK_OFF_PERIOD);
             }
         }
@@ -266,7 +292,12 @@ impl Kubelet {
     }
 
     /// Makes a sandbox; on failure returns when to try again.
-    async fn create_sandbox(&self, pod: &Arc<Pod>, attempt: u32, memory: &mut PodMemory) -> Result<(), Timestamp> {
+    async fn create_sandbox(
+        &self,
+        pod: &Arc<Pod>,
+        attempt: u32,
+        memory: &mut PodMemory,
+    ) -> Result<(), Timestamp> {
         let facts = self.facts.load_full();
         if !memory.dns_told {
             for text in crate::dns::pod_dns(pod, &facts.dns).1 {
@@ -284,7 +315,12 @@ impl Kubelet {
         match self.runtime.run_pod_sandbox(&config).await {
             Ok(_) => {
                 let object = object_name("Pod", Some(pod.pod_namespace()), pod.pod_name());
-                journey_step!(Stage::Kubelet, object, format!("made sandbox {attempt}"), "the pod has no ready sandbox");
+                journey_step!(
+                    Stage::Kubelet,
+                    object,
+                    format!("made sandbox {attempt}"),
+                    "the pod has no ready sandbox"
+                );
                 Ok(())
             }
             Err(e) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stage5_kubelet::cri::{
-    ContainerConfig, ContainerMetadata, ContainerState, CriError, PodSandboxConfig, PodSandboxMetadata, SandboxState, SharedRuntime,
+    ContainerConfig, ContainerMetadata, ContainerState, CriError, PodSandboxConfig, PodSandboxMetadata,
+    SandboxState, SharedRuntime,
 };
 use stage5_kubelet::kubelet::Kubelet;
 use stage5_kubelet::runtime_view::labels;
@@ -15,7 +16,12 @@ use node::{BUSYBOX, on_sim};
 
 fn sandbox(uid: &str) -> PodSandboxConfig {
     PodSandboxConfig {
-        metadata: PodSandboxMetadata { name: "p".into(), uid: uid.into(), namespace: "ns".into(), attempt: 0 },
+        metadata: PodSandboxMetadata {
+            name: "p".into(),
+            uid: uid.into(),
+            namespace: "ns".into(),
+            attempt: 0,
+        },
         hostname: "p".into(),
         log_directory: std::env::temp_dir().join("six-stages-cri-suite").join(uid).display().to_string(),
         labels: BTreeMap::from([(labels::POD_UID.to_owned(), uid.to_owned())]),
@@ -29,7 +35,10 @@ fn container(uid: &str, image: &str) -> ContainerConfig {
         image: image.into(),
         user_specified_image: BUSYBOX.into(),
         command: ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"].map(str::to_owned).to_vec(),
-        labels: BTreeMap::from([(labels::POD_UID.to_owned(), uid.to_owned()), (labels::CONTAINER_NAME.to_owned(), "c".to_owned())]),
+        labels: BTreeMap::from([
+            (labels::POD_UID.to_owned(), uid.to_owned()),
+            (labels::CONTAINER_NAME.to_owned(), "c".to_owned()),
+        ]),
         log_path: "c.log".into(),
         ..ContainerConfig::default()
     }
@@ -49,7 +58,10 @@ async fn suite(runtime: SharedRuntime, _: Arc<Kubelet>) {
     std::fs::create_dir_all(&of_pod.log_directory).unwrap();
     let sb = runtime.run_pod_sandbox(&of_pod).await.unwrap();
     let status = runtime.pod_sandbox_status(&sb).await.unwrap();
-    assert_eq!((status.state, status.ips.len(), status.metadata.uid.as_str()), (SandboxState::Ready, 1, "suite-1"));
+    assert_eq!(
+        (status.state, status.ips.len(), status.metadata.uid.as_str()),
+        (SandboxState::Ready, 1, "suite-1")
+    );
     assert_eq!(runtime.list_pod_sandbox(Some("suite-1")).await.unwrap().len(), 1);
     assert!(runtime.list_pod_sandbox(Some("suite-2")).await.unwrap().is_empty());
 
@@ -65,7 +77,10 @@ async fn suite(runtime: SharedRuntime, _: Arc<Kubelet>) {
 
     runtime.stop_container(&id, 5).await.unwrap();
     let ended = runtime.container_status(&id).await.unwrap();
-    assert_eq!((ended.state, ended.exit_code, ended.reason.as_str()), (ContainerState::Exited, 0, "Completed"));
+    assert_eq!(
+        (ended.state, ended.exit_code, ended.reason.as_str()),
+        (ContainerState::Exited, 0, "Completed")
+    );
     runtime.stop_container(&id, 5).await.expect("stopping again succeeds");
     runtime.remove_container(&id).await.unwrap();
     runtime.remove_container(&id).await.expect("removing again succeeds");
@@ -88,7 +103,10 @@ async fn the_simulated_runtime_passes_the_suite() {
 async fn the_simulated_runtime_refuses_what_it_cannot_do() {
     on_sim(|runtime, _| async move {
         let refused = runtime.exec("x", &Default::default()).await.unwrap_err();
-        assert!(refused.to_string().ends_with("exec needs a real runtime: this node runs with --runtime sim"), "{refused}");
+        assert!(
+            refused.to_string().ends_with("exec needs a real runtime: this node runs with --runtime sim"),
+            "{refused}"
+        );
     })
     .await;
 }

@@ -49,7 +49,9 @@ async fn a_pod_becomes_ready_and_stays(_: SharedRuntime, kubelet: Arc<Kubelet>) 
     p.memory = Default::default();
     p.settle().await;
     let after = kubelet.view(p.pod.pod_uid()).await.unwrap();
-    let ids = |v: &stage5_kubelet::runtime_view::RuntimePod| v.containers.iter().map(|c| c.id.clone()).collect::<Vec<_>>();
+    let ids = |v: &stage5_kubelet::runtime_view::RuntimePod| {
+        v.containers.iter().map(|c| c.id.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(ids(&before), ids(&after));
     p.remove().await;
 }
@@ -88,7 +90,11 @@ async fn a_killed_container_is_restarted(kubelet: &Arc<Kubelet>) {
     let spec = json!({"containers": [{"name": "c", "image": BUSYBOX, "command": ["sh", "-c", "echo hello; exit 3"]}]});
     let mut p = Driven::new(kubelet, spec);
     let status = p.until("restarted", |s| container(s, "c").restart_count >= 1).await;
-    let status = if waiting(&status, "c") == "CrashLoopBackOff" { status } else { p.until("back-off", |s| waiting(s, "c") == "CrashLoopBackOff").await };
+    let status = if waiting(&status, "c") == "CrashLoopBackOff" {
+        status
+    } else {
+        p.until("back-off", |s| waiting(s, "c") == "CrashLoopBackOff").await
+    };
     let last = container(&status, "c").last_state.clone().unwrap().terminated.unwrap();
     assert_eq!((last.exit_code, last.reason.as_deref()), (3, Some("Error")));
     let message = container(&status, "c").state.clone().unwrap().waiting.unwrap().message.unwrap();
@@ -103,7 +109,10 @@ async fn reasons_for_waiting(kubelet: &Arc<Kubelet>) {
     for (reason, container_spec) in [
         ("ErrImageNeverPull", json!({"name": "c", "image": "reg.test/none:1", "imagePullPolicy": "Never"})),
         ("RunContainerError", json!({"name": "c", "image": BUSYBOX, "command": ["nope"]})),
-        ("CreateContainerConfigError", json!({"name": "c", "image": BUSYBOX, "securityContext": {"runAsNonRoot": true, "runAsUser": 0}})),
+        (
+            "CreateContainerConfigError",
+            json!({"name": "c", "image": BUSYBOX, "securityContext": {"runAsNonRoot": true, "runAsUser": 0}}),
+        ),
     ] {
         let mut p = Driven::new(kubelet, json!({"restartPolicy": "Always", "containers": [container_spec]}));
         p.until(reason, |s| waiting(s, "c") == reason).await;
@@ -136,17 +145,25 @@ async fn the_machine_as_the_pod_sees_it(runtime: &SharedRuntime, kubelet: &Arc<K
         String::from_utf8(out.stdout).unwrap() + &String::from_utf8(out.stderr).unwrap()
     };
     let ip = status.pod_ip.clone().unwrap();
-    assert_eq!(sh("id -u; id -G; hostname; echo $IP; cat /d/ns").await, format!("1000\n3000 2000\nh\n{ip}\ndefault"));
+    assert_eq!(
+        sh("id -u; id -G; hostname; echo $IP; cat /d/ns").await,
+        format!("1000\n3000 2000\nh\n{ip}\ndefault")
+    );
     let hosts = sh("cat /etc/hosts").await;
     assert!(hosts.contains(&format!("{ip}\th.sub.default.svc.cluster.local\th\n")), "{hosts}");
     assert!(hosts.contains("1.2.3.4\tfoo.test\n"), "{hosts}");
-    assert_eq!(sh("touch /e/x /sub/y && ls /e /e/a/b && stat -c %g /e/x; grep -c 'tmpfs /m ' /proc/mounts").await, "/e:\na\nx\n\n/e/a/b:\ny\n2000\n1\n");
+    assert_eq!(
+        sh("touch /e/x /sub/y && ls /e /e/a/b && stat -c %g /e/x; grep -c 'tmpfs /m ' /proc/mounts").await,
+        "/e:\na\nx\n\n/e/a/b:\ny\n2000\n1\n"
+    );
     let uid = p.pod.pod_uid().to_owned();
     let cgroups = kubelet.cgroups.pod_uids();
     assert!(cgroups.contains(&uid), "{cgroups:?}");
     if !kubelet.cgroups.is_v2() {
         let parent = kubelet.cgroups.parent_of(&p.pod);
-        let read = |f: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{f}")).unwrap_or_default().trim().to_owned();
+        let read = |f: &str| {
+            std::fs::read_to_string(format!("/sys/fs/cgroup/{f}")).unwrap_or_default().trim().to_owned()
+        };
         assert_eq!(read(&format!("memory{parent}/memory.limit_in_bytes")), (32 << 20).to_string());
         assert_eq!(read(&format!("cpu{parent}/cpu.cfs_quota_us")), "20000");
     }

@@ -78,7 +78,11 @@ pub fn verify_run_as_non_root(pod: &Pod, container: &Container, image: &ImageUse
 fn namespaces(pod: &Pod) -> NamespaceOptions {
     let spec = pod.spec_ref();
     let node_or = |host: Option<bool>, other| if host == Some(true) { NamespaceMode::Node } else { other };
-    let pid = if spec.share_process_namespace == Some(true) { NamespaceMode::Pod } else { NamespaceMode::Container };
+    let pid = if spec.share_process_namespace == Some(true) {
+        NamespaceMode::Pod
+    } else {
+        NamespaceMode::Container
+    };
     NamespaceOptions {
         network: node_or(spec.host_network, NamespaceMode::Pod),
         pid: node_or(spec.host_pid, pid),
@@ -126,7 +130,8 @@ pub(super) fn container_security(
     let caps = sc.capabilities.unwrap_or_default();
     let asked_user = run_as_user(pod, container);
     let unmasked = sc.proc_mount.as_deref() == Some("Unmasked");
-    let paths = |list: &[&str]| if unmasked { Vec::new() } else { list.iter().map(|p| (*p).to_owned()).collect() };
+    let paths =
+        |list: &[&str]| if unmasked { Vec::new() } else { list.iter().map(|p| (*p).to_owned()).collect() };
     let mut namespaces = namespaces(pod);
     if let Some(target) = &inputs.target_id {
         namespaces.pid = NamespaceMode::Target;

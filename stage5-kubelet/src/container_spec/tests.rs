@@ -5,7 +5,8 @@ use super::*;
 use crate::cri::{NamespaceMode, SecurityProfile};
 
 fn pod(spec: serde_json::Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}))
+        .unwrap()
 }
 
 fn node() -> NodeFacts {
@@ -37,7 +38,9 @@ fn oom_scores_rank_the_qos_classes() {
 
 #[test]
 fn a_limit_without_request_counts_as_request() {
-    let p = pod(json!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "500m", "memory": "16Mi"}}}]}));
+    let p = pod(
+        json!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "500m", "memory": "16Mi"}}}]}),
+    );
     let r = linux_resources(&p, &p.containers()[0], &node());
     assert_eq!((r.cpu_shares, r.cpu_quota, r.memory_limit_bytes), (512, 50_000, 16 << 20));
 }
@@ -74,7 +77,9 @@ fn a_container_carries_what_the_kubelet_must_know_later() {
 
 #[test]
 fn a_host_network_sandbox_has_no_hostname_and_no_host_ports() {
-    let p = pod(json!({"hostNetwork": true, "containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": 1}]}]}));
+    let p = pod(
+        json!({"hostNetwork": true, "containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": 1}]}]}),
+    );
     let s = pod_sandbox_config(&p, 0, "/kubepods/besteffort/podu", &node());
     assert_eq!((s.hostname.as_str(), s.port_mappings.len()), ("", 0));
     assert_eq!(s.security.namespaces.network, NamespaceMode::Node);

@@ -20,9 +20,9 @@ use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use tonic::transport::Channel;
 
 use super::{
-    AuthConfig, ContainerConfig, ContainerStats, ContainerStatus, ContainerSummary, CriError, CriFuture, ExecSyncResponse, Image,
-    ImageService, PodSandbox, PodSandboxConfig, PodSandboxStatus, Runtime, RuntimeService, RuntimeStatus, StreamRequest, Version,
-    convert,
+    AuthConfig, ContainerConfig, ContainerStats, ContainerStatus, ContainerSummary, CriError, CriFuture,
+    ExecSyncResponse, Image, ImageService, PodSandbox, PodSandboxConfig, PodSandboxStatus, Runtime,
+    RuntimeService, RuntimeStatus, StreamRequest, Version, convert,
 };
 use crate::runtime_view::labels::POD_UID;
 
@@ -47,7 +47,8 @@ impl Containerd {
     /// Nobody listens there.
     pub async fn connect(endpoint: &str) -> Result<Self, CriError> {
         let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
-        let unavailable = |e: &dyn std::fmt::Display| CriError::Unavailable(format!("connect to {endpoint}: {e}"));
+        let unavailable =
+            |e: &dyn std::fmt::Display| CriError::Unavailable(format!("connect to {endpoint}: {e}"));
         let channel = containerd_client::connect(path).await.map_err(|e| unavailable(&e))?;
         Ok(Containerd {
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
@@ -90,18 +91,29 @@ fn selector(pod_uid: Option<&str>) -> std::collections::HashMap<String, String> 
 
 impl RuntimeService for Containerd {
     fn version(&self) -> CriFuture<'_, Version> {
-        call!(self.runtime, version, v1::VersionRequest { version: "v1".to_owned() }, |r: v1::VersionResponse| Ok(Version {
-            runtime_name: r.runtime_name,
-            runtime_version: r.runtime_version
-        }))
+        call!(
+            self.runtime,
+            version,
+            v1::VersionRequest { version: "v1".to_owned() },
+            |r: v1::VersionResponse| Ok(Version {
+                runtime_name: r.runtime_name,
+                runtime_version: r.runtime_version
+            })
+        )
     }
 
     fn run_pod_sandbox<'a>(&'a self, config: &'a PodSandboxConfig) -> CriFuture<'a, String> {
-        let message =
-            v1::RunPodSandboxRequest { config: Some(convert::sandbox_config(config)), runtime_handler: String::new() };
-        call!(self.runtime, run_pod_sandbox, message, RUNTIME_REQUEST_TIMEOUT * 2, |r: v1::RunPodSandboxResponse| Ok(
-            r.pod_sandbox_id
-        ))
+        let message = v1::RunPodSandboxRequest {
+            config: Some(convert::sandbox_config(config)),
+            runtime_handler: String::new(),
+        };
+        call!(
+            self.runtime,
+            run_pod_sandbox,
+            message,
+            RUNTIME_REQUEST_TIMEOUT * 2,
+            |r: v1::RunPodSandboxResponse| Ok(r.pod_sandbox_id)
+        )
     }
 
     fn stop_pod_sandbox<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
@@ -149,7 +161,12 @@ impl RuntimeService for Containerd {
     }
 
     fn start_container<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
-        call!(self.runtime, start_container, v1::StartContainerRequest { container_id: id.to_owned() }, |_| Ok(()))
+        call!(
+            self.runtime,
+            start_container,
+            v1::StartContainerRequest { container_id: id.to_owned() },
+            |_| Ok(())
+        )
     }
 
     fn stop_container<'a>(&'a self, id: &'a str, grace_period_seconds: i64) -> CriFuture<'a, ()> {
@@ -160,8 +177,12 @@ impl RuntimeService for Containerd {
     }
 
     fn remove_container<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
-        let done =
-            call!(self.runtime, remove_container, v1::RemoveContainerRequest { container_id: id.to_owned() }, |_| Ok(()));
+        let done = call!(
+            self.runtime,
+            remove_container,
+            v1::RemoveContainerRequest { container_id: id.to_owned() },
+            |_| Ok(())
+        );
         Box::pin(async move { gone_is_fine(done.await) })
     }
 
@@ -184,16 +205,26 @@ impl RuntimeService for Containerd {
     }
 
     fn reopen_container_log<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
-        call!(self.runtime, reopen_container_log, v1::ReopenContainerLogRequest { container_id: id.to_owned() }, |_| Ok(
-            ()
-        ))
+        call!(
+            self.runtime,
+            reopen_container_log,
+            v1::ReopenContainerLogRequest { container_id: id.to_owned() },
+            |_| Ok(())
+        )
     }
 
-    fn exec_sync<'a>(&'a self, id: &'a str, cmd: &'a [String], timeout: Duration) -> CriFuture<'a, ExecSyncResponse> {
+    fn exec_sync<'a>(
+        &'a self,
+        id: &'a str,
+        cmd: &'a [String],
+        timeout: Duration,
+    ) -> CriFuture<'a, ExecSyncResponse> {
         let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
-        let message = v1::ExecSyncRequest { container_id: id.to_owned(), cmd: cmd.to_vec(), timeout: seconds };
+        let message =
+            v1::ExecSyncRequest { container_id: id.to_owned(), cmd: cmd.to_vec(), timeout: seconds };
         // Zero means without limit; then the general deadline of a call does not apply either.
-        let deadline = if timeout.is_zero() { Duration::from_secs(86_400) } else { timeout + RUNTIME_REQUEST_TIMEOUT };
+        let deadline =
+            if timeout.is_zero() { Duration::from_secs(86_400) } else { timeout + RUNTIME_REQUEST_TIMEOUT };
         call!(self.runtime, exec_sync, message, deadline, |r: v1::ExecSyncResponse| Ok(ExecSyncResponse {
             stdout: r.stdout.to_vec(),
             stderr: r.stderr.to_vec(),
@@ -264,16 +295,19 @@ fn image_spec(image: &str) -> v1::ImageSpec {
 
 impl ImageService for Containerd {
     fn list_images(&self) -> CriFuture<'_, Vec<Image>> {
-        call!(self.images, list_images, v1::ListImagesRequest { filter: None }, |r: v1::ListImagesResponse| Ok(r
-            .images
-            .into_iter()
-            .map(convert::image)
-            .collect()))
+        call!(
+            self.images,
+            list_images,
+            v1::ListImagesRequest { filter: None },
+            |r: v1::ListImagesResponse| Ok(r.images.into_iter().map(convert::image).collect())
+        )
     }
 
     fn image_status<'a>(&'a self, image: &'a str) -> CriFuture<'a, Option<Image>> {
         let message = v1::ImageStatusRequest { image: Some(image_spec(image)), verbose: false };
-        call!(self.images, image_status, message, |r: v1::ImageStatusResponse| Ok(r.image.map(convert::image)))
+        call!(self.images, image_status, message, |r: v1::ImageStatusResponse| Ok(r
+            .image
+            .map(convert::image)))
     }
 
     fn pull_image<'a>(&'a self, image: &'a str, auth: Option<&'a AuthConfig>) -> CriFuture<'a, String> {
@@ -290,8 +324,12 @@ impl ImageService for Containerd {
     }
 
     fn remove_image<'a>(&'a self, image: &'a str) -> CriFuture<'a, ()> {
-        let done =
-            call!(self.images, remove_image, v1::RemoveImageRequest { image: Some(image_spec(image)) }, |_| Ok(()));
+        let done = call!(
+            self.images,
+            remove_image,
+            v1::RemoveImageRequest { image: Some(image_spec(image)) },
+            |_| Ok(())
+        );
         Box::pin(async move { gone_is_fine(done.await) })
     }
 

@@ -12,9 +12,10 @@ use jiff::Timestamp;
 use k8s_cri::v1;
 
 use super::{
-    ContainerConfig, ContainerMetadata, ContainerSecurity, ContainerState, ContainerStats, ContainerStatus, ContainerSummary,
-    CriError, Image, LinuxResources, Mount, MountPropagation, NamespaceMode, NamespaceOptions, PodSandbox, PodSandboxConfig,
-    PodSandboxMetadata, PodSandboxStatus, SandboxState, SecurityProfile,
+    ContainerConfig, ContainerMetadata, ContainerSecurity, ContainerState, ContainerStats, ContainerStatus,
+    ContainerSummary, CriError, Image, LinuxResources, Mount, MountPropagation, NamespaceMode,
+    NamespaceOptions, PodSandbox, PodSandboxConfig, PodSandboxMetadata, PodSandboxStatus, SandboxState,
+    SecurityProfile,
 };
 
 /// A gRPC refusal, by its code.
@@ -208,7 +209,11 @@ pub(super) fn container_config(c: &ContainerConfig) -> v1::ContainerConfig {
 }
 
 fn sandbox_state(state: i32) -> SandboxState {
-    if state == i32::from(v1::PodSandboxState::SandboxReady) { SandboxState::Ready } else { SandboxState::NotReady }
+    if state == i32::from(v1::PodSandboxState::SandboxReady) {
+        SandboxState::Ready
+    } else {
+        SandboxState::NotReady
+    }
 }
 
 fn container_state(state: i32) -> ContainerState {

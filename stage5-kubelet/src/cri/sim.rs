@@ -22,9 +22,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    AuthConfig, ContainerConfig, ContainerMetadata, ContainerState, ContainerStats, ContainerStatus, ContainerSummary, CriError,
-    CriFuture, ExecSyncResponse, Image, ImageService, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxStatus, Runtime,
-    RuntimeService, RuntimeStatus, SandboxState, StreamRequest, Version,
+    AuthConfig, ContainerConfig, ContainerMetadata, ContainerState, ContainerStats, ContainerStatus,
+    ContainerSummary, CriError, CriFuture, ExecSyncResponse, Image, ImageService, NamespaceMode, PodSandbox,
+    PodSandboxConfig, PodSandboxStatus, Runtime, RuntimeService, RuntimeStatus, SandboxState, StreamRequest,
+    Version,
 };
 use crate::runtime_view::labels::POD_UID;
 
@@ -62,7 +63,9 @@ fn not_found(what: &str, id: &str) -> CriError {
 }
 
 fn refused<'a, T: Send + 'a>(what: &str) -> CriFuture<'a, T> {
-    done(Err(CriError::Unimplemented(format!("{what} needs a real runtime: this node runs with --runtime sim"))))
+    done(Err(CriError::Unimplemented(format!(
+        "{what} needs a real runtime: this node runs with --runtime sim"
+    ))))
 }
 
 impl State {
@@ -106,7 +109,8 @@ impl Sim {
 fn write_log_line(directory: &str, c: &ContainerStatus) {
     // Best effort: a missing log must not stop a simulation.
     let path = std::path::Path::new(directory).join(&c.log_path);
-    let line = format!("{} stdout F simulated: {} started, nothing runs\n", Timestamp::now(), c.metadata.name);
+    let line =
+        format!("{} stdout F simulated: {} started, nothing runs\n", Timestamp::now(), c.metadata.name);
     if let Some(parent) = path.parent() {
         let _ = std::fs::create_dir_all(parent);
     }
@@ -115,7 +119,10 @@ fn write_log_line(directory: &str, c: &ContainerStatus) {
 
 impl RuntimeService for Sim {
     fn version(&self) -> CriFuture<'_, Version> {
-        done(Ok(Version { runtime_name: "sim".to_owned(), runtime_version: env!("CARGO_PKG_VERSION").to_owned() }))
+        done(Ok(Version {
+            runtime_name: "sim".to_owned(),
+            runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }))
     }
 
     fn run_pod_sandbox<'a>(&'a self, config: &'a PodSandboxConfig) -> CriFuture<'a, String> {
@@ -137,7 +144,8 @@ impl RuntimeService for Sim {
 
     fn stop_pod_sandbox<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
         let mut state = self.state.lock();
-        let inside: Vec<_> = state.containers.iter().filter(|(_, c)| c.sandbox == id).map(|(k, _)| k.clone()).collect();
+        let inside: Vec<_> =
+            state.containers.iter().filter(|(_, c)| c.sandbox == id).map(|(k, _)| k.clone()).collect();
         inside.iter().for_each(|c| state.stop(c, 137));
         if let Some((_, s)) = state.sandboxes.get_mut(id) {
             s.state = SandboxState::NotReady;
@@ -150,7 +158,9 @@ impl RuntimeService for Sim {
         state.containers.retain(|_, c| c.sandbox != id);
         let removed = state.sandboxes.remove(id);
         let base = u32::from_be_bytes(state.pod_cidr.unwrap_or([10, 244, 0, 0]));
-        for ip in removed.iter().flat_map(|(_, s)| &s.ips).filter_map(|ip| ip.parse::<std::net::Ipv4Addr>().ok()) {
+        for ip in
+            removed.iter().flat_map(|(_, s)| &s.ips).filter_map(|ip| ip.parse::<std::net::Ipv4Addr>().ok())
+        {
             state.addresses.remove(&u32::from(ip).wrapping_sub(base));
         }
         done(Ok(()))
@@ -181,12 +191,17 @@ impl RuntimeService for Sim {
         _sandbox: &'a PodSandboxConfig,
     ) -> CriFuture<'a, String> {
         let mut state = self.state.lock();
-        let Some((sandbox, _)) = state.sandboxes.get(sandbox_id) else { return done(Err(not_found("sandbox", sandbox_id))) };
+        let Some((sandbox, _)) = state.sandboxes.get(sandbox_id) else {
+            return done(Err(not_found("sandbox", sandbox_id)));
+        };
         let log_path = format!("{}/{}", sandbox.log_directory, config.log_path);
         let id = state.id();
         let status = ContainerStatus {
             id: id.clone(),
-            metadata: ContainerMetadata { name: config.metadata.name.clone(), attempt: config.metadata.attempt },
+            metadata: ContainerMetadata {
+                name: config.metadata.name.clone(),
+                attempt: config.metadata.attempt,
+            },
             state: ContainerState::Created,
             created_at: Timestamp::now(),
             started_at: None,
@@ -233,7 +248,8 @@ impl RuntimeService for Sim {
 
     fn list_containers<'a>(&'a self, pod_uid: Option<&'a str>) -> CriFuture<'a, Vec<ContainerSummary>> {
         let state = self.state.lock();
-        let wanted = |c: &&SimContainer| pod_uid.is_none_or(|u| c.status.labels.get(POD_UID).is_some_and(|x| x == u));
+        let wanted =
+            |c: &&SimContainer| pod_uid.is_none_or(|u| c.status.labels.get(POD_UID).is_some_and(|x| x == u));
         let list = state.containers.values().filter(wanted).map(|c| ContainerSummary {
             id: c.status.id.clone(),
             pod_sandbox_id: c.sandbox.clone(),
@@ -254,7 +270,12 @@ impl RuntimeService for Sim {
         done(Ok(()))
     }
 
-    fn exec_sync<'a>(&'a self, _id: &'a str, _cmd: &'a [String], _timeout: Duration) -> CriFuture<'a, ExecSyncResponse> {
+    fn exec_sync<'a>(
+        &'a self,
+        _id: &'a str,
+        _cmd: &'a [String],
+        _timeout: Duration,
+    ) -> CriFuture<'a, ExecSyncResponse> {
         // Probes of a simulated container always succeed.
         done(Ok(ExecSyncResponse::default()))
     }

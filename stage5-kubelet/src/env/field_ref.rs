@@ -100,7 +100,9 @@ pub fn container_resource(
     let (half, name) = selector.resource.split_once('.').ok_or_else(unsupported)?;
     let r = container.resources.as_ref();
     let amount = match half {
-        "limits" => r.and_then(|r| r.limits.as_ref()).and_then(|l| l.get(name)).or_else(|| allocatable.get(name)),
+        "limits" => {
+            r.and_then(|r| r.limits.as_ref()).and_then(|l| l.get(name)).or_else(|| allocatable.get(name))
+        }
         "requests" => r.and_then(|r| r.requests.as_ref()).and_then(|l| l.get(name)),
         _ => return Err(unsupported()),
     };

@@ -35,16 +35,16 @@ fn make(container: serde_json::Value) -> Result<BTreeMap<String, String>, EnvErr
 #[test]
 fn later_layers_win_and_references_see_what_was_defined_before() {
     let env = make(json!({"name": "c",
-        "envFrom": [{"configMapRef": {"name": "cm"}}, {"prefix": "P_", "configMapRef": {"name": "cm"}}],
-        "env": [
-            {"name": "A", "value": "1"},
-            {"name": "B", "value": "$(A)-$(LATE)-$$(A)"},
-            {"name": "C", "value": "$(KUBERNETES_SERVICE_HOST):$(E)"},
-            {"name": "LATE", "value": "z"},
-            {"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
-            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            {"name": "M", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
-        ]}))
+    "envFrom": [{"configMapRef": {"name": "cm"}}, {"prefix": "P_", "configMapRef": {"name": "cm"}}],
+    "env": [
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "$(A)-$(LATE)-$$(A)"},
+        {"name": "C", "value": "$(KUBERNETES_SERVICE_HOST):$(E)"},
+        {"name": "LATE", "value": "z"},
+        {"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "M", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]}))
     .unwrap();
     let get = |k: &str| env[k].as_str();
     assert_eq!(get("B"), "1-$(LATE)-$(A)");

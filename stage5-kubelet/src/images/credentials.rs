@@ -43,8 +43,10 @@ struct Entry {
 pub fn keyring(secrets: &[Secret]) -> Keyring {
     let mut entries = Vec::new();
     for data in secrets.iter().filter_map(|s| s.data.as_ref()) {
-        let modern = data.get(".dockerconfigjson").and_then(|d| serde_json::from_slice::<DockerConfigJson>(&d.0).ok());
-        let old = data.get(".dockercfg").and_then(|d| serde_json::from_slice::<BTreeMap<String, Entry>>(&d.0).ok());
+        let modern =
+            data.get(".dockerconfigjson").and_then(|d| serde_json::from_slice::<DockerConfigJson>(&d.0).ok());
+        let old =
+            data.get(".dockercfg").and_then(|d| serde_json::from_slice::<BTreeMap<String, Entry>>(&d.0).ok());
         let auths = modern.map(|m| m.auths).into_iter().chain(old).flatten();
         entries.extend(auths.map(|(registry, e)| (normalize(&registry), auth_config(&registry, e))));
     }
@@ -55,7 +57,9 @@ pub fn keyring(secrets: &[Secret]) -> Keyring {
 fn auth_config(registry: &str, entry: Entry) -> AuthConfig {
     let (mut username, mut password) = (entry.username, entry.password);
     let decoded = base64::engine::general_purpose::STANDARD.decode(entry.auth.trim()).ok();
-    if let Some((u, p)) = decoded.as_deref().and_then(|d| std::str::from_utf8(d).ok()).and_then(|d| d.split_once(':')) {
+    if let Some((u, p)) =
+        decoded.as_deref().and_then(|d| std::str::from_utf8(d).ok()).and_then(|d| d.split_once(':'))
+    {
         (username, password) = (u.to_owned(), p.to_owned());
     }
     AuthConfig {
@@ -69,7 +73,8 @@ fn auth_config(registry: &str, entry: Entry) -> AuthConfig {
 
 /// `https://index.docker.io/v1/` → `index.docker.io`.
 fn normalize(registry: &str) -> String {
-    let bare = registry.strip_prefix("https://").or_else(|| registry.strip_prefix("http://")).unwrap_or(registry);
+    let bare =
+        registry.strip_prefix("https://").or_else(|| registry.strip_prefix("http://")).unwrap_or(registry);
     let bare = bare.trim_end_matches('/');
     bare.strip_suffix("/v1").or_else(|| bare.strip_suffix("/v2")).unwrap_or(bare).to_owned()
 }
@@ -86,7 +91,8 @@ impl Keyring {
         };
         let fits = |registry: &str| {
             let registry = if registry == "docker.io" { "index.docker.io" } else { registry };
-            full.strip_prefix(registry).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))
+            full.strip_prefix(registry)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))
         };
         self.entries.iter().filter(|(r, _)| fits(r)).map(|(_, a)| a.clone()).collect()
     }
@@ -97,13 +103,18 @@ mod tests {
     use super::*;
 
     fn secret(json: &str) -> Secret {
-        let data = BTreeMap::from([(".dockerconfigjson".to_owned(), k8s_openapi::ByteString(json.as_bytes().to_vec()))]);
+        let data = BTreeMap::from([(
+            ".dockerconfigjson".to_owned(),
+            k8s_openapi::ByteString(json.as_bytes().to_vec()),
+        )]);
         Secret { data: Some(data), ..Secret::default() }
     }
 
     #[test]
     fn credentials_go_to_their_own_registry_only() {
-        let k = keyring(&[secret(r#"{"auths":{"reg.test:5000":{"auth":"dTpw"},"https://index.docker.io/v1/":{"username":"d","password":"x"}}}"#)]);
+        let k = keyring(&[secret(
+            r#"{"auths":{"reg.test:5000":{"auth":"dTpw"},"https://index.docker.io/v1/":{"username":"d","password":"x"}}}"#,
+        )]);
         assert_eq!(k.lookup("reg.test:5000/a:1")[0].username, "u");
         assert_eq!(k.lookup("reg.test:5000/a:1")[0].password, "p");
         assert!(k.lookup("reg.test:50001/a:1").is_empty());

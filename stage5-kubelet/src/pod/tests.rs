@@ -1,7 +1,8 @@
 use super::*;
 
 fn pod(spec: serde_json::Value) -> Pod {
-    serde_json::from_value(serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec})).unwrap()
+    serde_json::from_value(serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec}))
+        .unwrap()
 }
 
 #[test]

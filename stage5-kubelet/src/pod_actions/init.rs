@@ -75,7 +75,12 @@ pub(super) fn compute_init_container_actions(pod: &Pod, runtime: &RuntimePod, ch
 fn judge(pod: &Pod, container: &Container, status: &RuntimeContainer, kill: &mut Vec<PodAction>) -> Verdict {
     let may_restart = pod.restart_policy() != "Never";
     let mut end = |message: String, reason| {
-        kill.push(PodAction::KillContainer { id: status.id.clone(), name: status.name.clone(), message, reason });
+        kill.push(PodAction::KillContainer {
+            id: status.id.clone(),
+            name: status.name.clone(),
+            message,
+            reason,
+        });
         Verdict::Start
     };
     match status.state {

@@ -8,7 +8,8 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn pod(spec: serde_json::Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}))
+        .unwrap()
 }
 
 fn two_inits(policy: &str) -> Pod {
@@ -89,7 +90,8 @@ fn actions(pod: &Pod, states: &[&str]) -> String {
 
 #[test]
 fn a_new_pod_gets_a_sandbox_and_its_first_container() {
-    let nothing = |p: &Pod| short(&compute_pod_actions(p, &RuntimePod::default(), &Backoffs::default(), at(0)));
+    let nothing =
+        |p: &Pod| short(&compute_pod_actions(p, &RuntimePod::default(), &Backoffs::default(), at(0)));
     assert_eq!(nothing(&one("Always")), "sandbox 0, start 0");
     assert_eq!(nothing(&two_inits("Always")), "sandbox 0, init 0");
 }
@@ -167,8 +169,14 @@ fn a_changed_image_and_failed_probes_replace_a_running_container() {
         }
     };
     assert_eq!(kill(|c| c.hash = "old".into()), "Container c definition changed, will be restarted");
-    assert_eq!(kill(|c| c.liveness = Some(ProbeResult::Failure)), "Container c failed liveness probe, will be restarted");
-    assert_eq!(kill(|c| c.startup = Some(ProbeResult::Failure)), "Container c failed startup probe, will be restarted");
+    assert_eq!(
+        kill(|c| c.liveness = Some(ProbeResult::Failure)),
+        "Container c failed liveness probe, will be restarted"
+    );
+    assert_eq!(
+        kill(|c| c.startup = Some(ProbeResult::Failure)),
+        "Container c failed startup probe, will be restarted"
+    );
 }
 
 #[test]
@@ -190,8 +198,18 @@ fn a_deleted_pod_starts_nothing() {
     p.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1)));
     for states in [&[][..], &["i1=0"], &["c=1"], &["s=1", "c=run"]] {
         let list = compute_pod_actions(&p, &world(&p, states), &Backoffs::default(), at(6));
-        let starts = |a: &PodAction| matches!(a, PodAction::StartContainer(_) | PodAction::StartInitContainer(_) | PodAction::CreateSandbox { .. });
+        let starts = |a: &PodAction| {
+            matches!(
+                a,
+                PodAction::StartContainer(_)
+                    | PodAction::StartInitContainer(_)
+                    | PodAction::CreateSandbox { .. }
+            )
+        };
         assert!(!list.iter().any(starts), "{states:?}: {}", short(&list));
     }
-    assert_eq!(short(&compute_pod_actions(&p, &RuntimePod::default(), &Backoffs::default(), at(0))), "kill-pod");
+    assert_eq!(
+        short(&compute_pod_actions(&p, &RuntimePod::default(), &Backoffs::default(), at(0))),
+        "kill-pod"
+    );
 }

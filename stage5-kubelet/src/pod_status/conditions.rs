@@ -19,7 +19,8 @@ use crate::pod_actions::pod_sandbox_changed;
 use crate::runtime_view::RuntimePod;
 
 /// The condition types that the kubelet owns, in the order in which it writes them.
-pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+pub const OWNED: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 /// Conditions that others own.
 pub(super) fn kept(previous: &PodStatus, pod: &Pod) -> Vec<PodCondition> {
@@ -39,7 +40,12 @@ fn condition(type_: &str, answer: bool, reason: &str, message: String) -> PodCon
 }
 
 /// The kubelet's five conditions.
-pub(super) fn generate(pod: &Pod, runtime: &RuntimePod, status: &PodStatus, previous: &PodStatus) -> Vec<PodCondition> {
+pub(super) fn generate(
+    pod: &Pod,
+    runtime: &RuntimePod,
+    status: &PodStatus,
+    previous: &PodStatus,
+) -> Vec<PodCondition> {
     let containers_ready = containers_ready(pod, status);
     let mut ready = if containers_ready.status == "True" {
         readiness_gates(pod, previous)
@@ -60,7 +66,8 @@ pub(super) fn generate(pod: &Pod, runtime: &RuntimePod, status: &PodStatus, prev
 pub(super) fn keep_transition_times(conditions: &mut [PodCondition], previous: &PodStatus, now: Timestamp) {
     for c in conditions.iter_mut().filter(|c| OWNED.contains(&c.type_.as_str())) {
         let old = find(previous, &c.type_).filter(|old| old.status == c.status);
-        c.last_transition_time = old.and_then(|o| o.last_transition_time.clone()).or_else(|| Some(seconds(now)));
+        c.last_transition_time =
+            old.and_then(|o| o.last_transition_time.clone()).or_else(|| Some(seconds(now)));
     }
 }
 
@@ -109,7 +116,9 @@ fn containers_ready(pod: &Pod, status: &PodStatus) -> PodCondition {
         }
     }
     match status.phase.as_deref() {
-        Some("Succeeded") if unknown.is_empty() => return condition(TYPE, false, "PodCompleted", String::new()),
+        Some("Succeeded") if unknown.is_empty() => {
+            return condition(TYPE, false, "PodCompleted", String::new());
+        }
         Some("Failed") => return condition(TYPE, false, "PodFailed", String::new()),
         _ => {}
     }
@@ -124,9 +133,13 @@ fn readiness_gates(pod: &Pod, previous: &PodStatus) -> PodCondition {
     for gate in pod.spec_ref().readiness_gates.iter().flatten() {
         let name = &gate.condition_type;
         match find(source, name) {
-            None => messages.push(format!("corresponding condition of pod readiness gate \"{name}\" does not exist.")),
+            None => messages
+                .push(format!("corresponding condition of pod readiness gate \"{name}\" does not exist.")),
             Some(c) if c.status != "True" => {
-                messages.push(format!("the status of pod readiness gate \"{name}\" is not \"True\", but {}", c.status));
+                messages.push(format!(
+                    "the status of pod readiness gate \"{name}\" is not \"True\", but {}",
+                    c.status
+                ));
             }
             Some(_) => {}
         }

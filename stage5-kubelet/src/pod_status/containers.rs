@@ -13,8 +13,8 @@
 //! `convertToAPIContainerStatuses` in `pkg/kubelet/kubelet_pods.go`, `UpdatePodStatus` in `prober/prober_manager.go`.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState as State, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, PodStatus, VolumeMountStatus,
+    Container, ContainerState as State, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, PodStatus, VolumeMountStatus,
 };
 
 use super::{StatusInput, seconds};
@@ -31,7 +31,8 @@ pub(super) fn fill_container_statuses(input: &StatusInput<'_>, status: &mut PodS
     let old = input.previous;
     let make = |list: &[Container], old: &Option<Vec<ContainerStatus>>, init: bool| {
         let old = old.as_deref().unwrap_or_default();
-        let one = |c: &Container| container_status(input, c, old.iter().find(|s| s.name == c.name), waiting, init);
+        let one =
+            |c: &Container| container_status(input, c, old.iter().find(|s| s.name == c.name), waiting, init);
         (!list.is_empty()).then(|| list.iter().map(one).collect())
     };
     status.container_statuses = make(pod.containers(), &old.container_statuses, false);
@@ -81,7 +82,8 @@ fn apply_probes(input: &StatusInput<'_>, container: &Container, status: &mut Con
     let probed = input.runtime.container(&container.name);
     let passed = |probe: bool, result: Option<ProbeResult>| !probe || result == Some(ProbeResult::Success);
     if init && !is_sidecar(container) {
-        let done = status.state.as_ref().and_then(|s| s.terminated.as_ref()).is_some_and(|t| t.exit_code == 0);
+        let done =
+            status.state.as_ref().and_then(|s| s.terminated.as_ref()).is_some_and(|t| t.exit_code == 0);
         status.ready = done;
         status.started = Some(running);
         return;
@@ -93,7 +95,10 @@ fn apply_probes(input: &StatusInput<'_>, container: &Container, status: &mut Con
 
 fn waiting(reason: &str, message: &str) -> State {
     let message = (!message.is_empty()).then(|| message.to_owned());
-    State { waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }), ..State::default() }
+    State {
+        waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }),
+        ..State::default()
+    }
 }
 
 fn without_runtime(

@@ -43,7 +43,9 @@ fn mark_terminated(status: &mut ContainerStatus) {
 }
 
 fn container_has_run(s: &ContainerStatus) -> bool {
-    let run = |x: &Option<ContainerState>| x.as_ref().is_some_and(|x| x.running.is_some() || x.terminated.is_some());
+    let run = |x: &Option<ContainerState>| {
+        x.as_ref().is_some_and(|x| x.running.is_some() || x.terminated.is_some())
+    };
     run(&s.state) || run(&s.last_state)
 }
 

@@ -6,7 +6,8 @@ use super::*;
 use crate::runtime_view::RuntimePod;
 
 fn pod(spec: serde_json::Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}))
+        .unwrap()
 }
 
 fn status(pod: &Pod, previous: &PodStatus, errors: &StartErrors, terminal: bool) -> PodStatus {
@@ -24,7 +25,9 @@ fn status(pod: &Pod, previous: &PodStatus, errors: &StartErrors, terminal: bool)
 }
 
 fn told(status: &PodStatus) -> String {
-    let c = |c: &k8s_openapi::api::core::v1::PodCondition| format!("{}={} {}", c.type_, c.status, c.message.as_deref().unwrap_or(""));
+    let c = |c: &k8s_openapi::api::core::v1::PodCondition| {
+        format!("{}={} {}", c.type_, c.status, c.message.as_deref().unwrap_or(""))
+    };
     let all: Vec<_> = status.conditions.iter().flatten().map(c).collect();
     format!("{} | {}", status.phase.as_deref().unwrap_or(""), all.join(" | "))
 }
@@ -45,7 +48,9 @@ fn a_pod_without_anything_waits_for_its_containers() {
 
 #[test]
 fn init_containers_and_sidecars_are_named_in_the_messages() {
-    let p = pod(json!({"initContainers": [{"name": "s", "image": "i", "restartPolicy": "Always"}], "containers": [{"name": "c", "image": "i"}]}));
+    let p = pod(
+        json!({"initContainers": [{"name": "s", "image": "i", "restartPolicy": "Always"}], "containers": [{"name": "c", "image": "i"}]}),
+    );
     let s = status(&p, &PodStatus::default(), &StartErrors::new(), false);
     assert!(told(&s).contains("Initialized=False containers with incomplete status: [s]"), "{}", told(&s));
     assert!(told(&s).contains("Ready=False containers with unready status: [s c]"), "{}", told(&s));
@@ -55,7 +60,9 @@ fn init_containers_and_sidecars_are_named_in_the_messages() {
 fn the_reason_of_a_failed_start_is_told_and_forgotten_when_the_pod_is_deleted() {
     let mut p = pod(json!({"containers": [{"name": "c", "image": "i"}]}));
     let errors = StartErrors::from([("c".into(), ("ErrImagePull".into(), "no".into()))]);
-    let reason = |s: &PodStatus| s.container_statuses.as_ref().unwrap()[0].state.clone().unwrap().waiting.unwrap().reason.unwrap();
+    let reason = |s: &PodStatus| {
+        s.container_statuses.as_ref().unwrap()[0].state.clone().unwrap().waiting.unwrap().reason.unwrap()
+    };
     assert_eq!(reason(&status(&p, &PodStatus::default(), &errors, false)), "ErrImagePull");
     p.metadata.deletion_timestamp = Some(seconds(Timestamp::from_second(1).unwrap()));
     assert_eq!(reason(&status(&p, &PodStatus::default(), &errors, false)), "ContainerCreating");
@@ -74,7 +81,8 @@ fn a_container_that_was_never_started_is_lost_when_its_pod_ends() {
 #[test]
 fn a_terminal_phase_is_never_left() {
     let p = pod(json!({"containers": [{"name": "c", "image": "i"}]}));
-    let previous = PodStatus { phase: Some("Failed".into()), reason: Some("Evicted".into()), ..PodStatus::default() };
+    let previous =
+        PodStatus { phase: Some("Failed".into()), reason: Some("Evicted".into()), ..PodStatus::default() };
     let s = status(&p, &previous, &StartErrors::new(), false);
     assert_eq!((s.phase.as_deref(), s.reason.as_deref()), (Some("Failed"), Some("Evicted")));
 }
@@ -100,13 +108,22 @@ fn recorded_container_statuses_give_the_recorded_phase() {
         return;
     };
     let (mut passed, mut failed) = (0, Vec::new());
-    for file in files.flatten().filter(|f| f.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit())) {
+    for file in
+        files.flatten().filter(|f| f.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
+    {
         let text = std::fs::read_to_string(file.path()).unwrap();
         // Times are normalised to `T+3s`, which no type accepts.
         let text = regex_free_times(&text);
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         for s in case["statuses"].as_array().into_iter().flatten() {
-            let Some(input) = case["input"].as_array().into_iter().flatten().find(|o| o["metadata"]["name"] == s["pod"] && o["kind"] == "Pod") else { continue };
+            let Some(input) = case["input"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|o| o["metadata"]["name"] == s["pod"] && o["kind"] == "Pod")
+            else {
+                continue;
+            };
             let pod: Pod = serde_json::from_value(input.clone()).unwrap();
             let recorded: PodStatus = serde_json::from_value(s["status"].clone()).unwrap();
             // Only what the kubelet computed while the pod lived: the end has rules of its own.
@@ -119,7 +136,11 @@ fn recorded_container_statuses_give_the_recorded_phase() {
             if Some(&phase) == recorded.phase.as_ref() || matches!(phase.as_str(), "Succeeded" | "Failed") {
                 passed += 1;
             } else {
-                failed.push(format!("{}: {phase} instead of {:?}", file.file_name().to_string_lossy(), recorded.phase));
+                failed.push(format!(
+                    "{}: {phase} instead of {:?}",
+                    file.file_name().to_string_lossy(),
+                    recorded.phase
+                ));
             }
         }
     }

@@ -26,7 +26,10 @@ pub(super) async fn probe(pod_ip: &str, action: &GRPCAction, limit: Duration) ->
     let port = u16::try_from(action.port).unwrap_or(0);
     let unreachable = || {
         let text = "timeout: failed to connect service";
-        Answer::Failure(format!("{text} \"{pod_ip}:{port}\" within {}s: context deadline exceeded", limit.as_secs()))
+        Answer::Failure(format!(
+            "{text} \"{pod_ip}:{port}\" within {}s: context deadline exceeded",
+            limit.as_secs()
+        ))
     };
     let service = action.service.clone().unwrap_or_default();
     let call = async {
@@ -34,7 +37,10 @@ pub(super) async fn probe(pod_ip: &str, action: &GRPCAction, limit: Duration) ->
         match check(stream, &format!("{pod_ip}:{port}"), &service).await {
             Ok(1) => Answer::Success,
             Ok(status) => {
-                let word = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"].get(status).copied().unwrap_or("UNKNOWN");
+                let word = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"]
+                    .get(status)
+                    .copied()
+                    .unwrap_or("UNKNOWN");
                 Answer::Failure(format!("service unhealthy (responded with \"{word}\")"))
             }
             Err(text) => Answer::Failure(format!("error: health rpc probe failed: {text}")),
@@ -61,7 +67,9 @@ async fn check(stream: tokio::net::TcpStream, authority: &str, service: &str) ->
     let text = |e: hyper::Error| e.to_string();
     let io = TokioIo::new(stream);
     let (mut sender, connection) =
-        hyper::client::conn::http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), io).await.map_err(text)?;
+        hyper::client::conn::http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), io)
+            .await
+            .map_err(text)?;
     let driver = tokio::spawn(connection);
     let request = http::Request::post(format!("http://{authority}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
@@ -74,12 +82,28 @@ async fn check(stream: tokio::net::TcpStream, authority: &str, service: &str) ->
     let collected = body.collect().await.map_err(text)?;
     driver.abort();
     let trailers = collected.trailers().cloned().unwrap_or_default();
-    let header = |name: &str| trailers.get(name).or_else(|| head.headers.get(name)).and_then(|v| v.to_str().ok());
+    let header =
+        |name: &str| trailers.get(name).or_else(|| head.headers.get(name)).and_then(|v| v.to_str().ok());
     match header("grpc-status").unwrap_or("0") {
         "0" => Ok(decode(&collected.to_bytes())),
         code => {
-            let words = ["OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists"];
-            let more = ["PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented"];
+            let words = [
+                "OK",
+                "Canceled",
+                "Unknown",
+                "InvalidArgument",
+                "DeadlineExceeded",
+                "NotFound",
+                "AlreadyExists",
+            ];
+            let more = [
+                "PermissionDenied",
+                "ResourceExhausted",
+                "FailedPrecondition",
+                "Aborted",
+                "OutOfRange",
+                "Unimplemented",
+            ];
             let name = words.iter().chain(&more).nth(code.parse().unwrap_or(2)).copied().unwrap_or("Unknown");
             Err(format!("rpc error: code = {name} desc = {}", header("grpc-message").unwrap_or_default()))
         }

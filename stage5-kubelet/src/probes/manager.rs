@@ -182,7 +182,12 @@ impl Worker {
             Answer::Errored(error) => Some(format!("{word} probe errored: {error}")),
         };
         if let Some(text) = text {
-            self.kubelet.container_event(&self.pod, self.place, &self.container.name, EventText::warning("Unhealthy", text));
+            self.kubelet.container_event(
+                &self.pod,
+                self.place,
+                &self.container.name,
+                EventText::warning("Unhealthy", text),
+            );
         }
         if let Some(result) = state.heard(self.kind, &self.spec, &answer) {
             self.kubelet.probes.set(self.pod.pod_uid(), &seen.container_id, self.kind, result);

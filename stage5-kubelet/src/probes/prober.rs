@@ -39,7 +39,8 @@ pub struct Target {
 pub async fn probe(runtime: &SharedRuntime, probe: &Probe, container: &Container, target: &Target) -> Answer {
     let limit = timeout(probe);
     if let Some(exec) = &probe.exec {
-        return exec_probe(runtime, exec.command.as_deref().unwrap_or_default(), &target.container_id, limit).await;
+        return exec_probe(runtime, exec.command.as_deref().unwrap_or_default(), &target.container_id, limit)
+            .await;
     }
     if !runtime.is_real() {
         // Nothing listens in a simulated container.
@@ -68,7 +69,12 @@ pub async fn probe(runtime: &SharedRuntime, probe: &Probe, container: &Container
     }
 }
 
-async fn exec_probe(runtime: &SharedRuntime, command: &[String], container_id: &str, limit: Duration) -> Answer {
+async fn exec_probe(
+    runtime: &SharedRuntime,
+    command: &[String],
+    container_id: &str,
+    limit: Duration,
+) -> Answer {
     match runtime.exec_sync(container_id, command, limit).await {
         Ok(out) if out.exit_code == 0 => Answer::Success,
         Ok(out) => {
@@ -149,7 +155,8 @@ pub async fn http_get(
     let https = action.scheme.as_deref() == Some("HTTPS");
     let url = format!("{}://{}{path}", if https { "https" } else { "http" }, join(host, port));
     let failed = |text: String| format!("Get \"{url}\": {text}");
-    let late = || failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned());
+    let late =
+        || failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned());
     let ask = async {
         let stream = dial(host, port, limit).await.map_err(&failed)?;
         let mut request = http::Request::get(&path).header("user-agent", user_agent).header("accept", "*/*");
@@ -164,7 +171,8 @@ pub async fn http_get(
         }
         let request = request.header("host", own_host.unwrap_or_else(|| join(host, port)));
         let request = request.body(Empty::<bytes::Bytes>::new()).map_err(|e| failed(e.to_string()))?;
-        if https { over_tls(stream, host, request).await } else { over(TokioIo::new(stream), request).await }.map_err(&failed)
+        if https { over_tls(stream, host, request).await } else { over(TokioIo::new(stream), request).await }
+            .map_err(&failed)
     };
     tokio::time::timeout(limit, ask).await.unwrap_or_else(|_| Err(late()))
 }
@@ -175,9 +183,13 @@ async fn over<I>(io: I, request: Ask) -> Result<(u16, String), String>
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.map_err(|e| e.to_string())?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(io).await.map_err(|e| e.to_string())?;
     let driver = tokio::spawn(connection);
-    let response = sender.send_request(request).await.map_err(|e| if e.is_incomplete_message() { "EOF".to_owned() } else { e.to_string() })?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|e| if e.is_incomplete_message() { "EOF".to_owned() } else { e.to_string() })?;
     let status = response.status().as_u16();
     let body = http_body_util::Limited::new(response.into_body(), MAX_OUTPUT).collect().await;
     driver.abort();

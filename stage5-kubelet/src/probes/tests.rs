@@ -9,7 +9,12 @@ fn seen(id: &str, started: bool) -> Observed {
 }
 
 fn probe() -> Probe {
-    Probe { failure_threshold: Some(2), success_threshold: Some(1), initial_delay_seconds: Some(5), ..Probe::default() }
+    Probe {
+        failure_threshold: Some(2),
+        success_threshold: Some(1),
+        initial_delay_seconds: Some(5),
+        ..Probe::default()
+    }
 }
 
 #[test]

@@ -57,7 +57,10 @@ pub struct TlsSetupError {
 /// # Errors
 /// A file can't be read or used.
 pub fn tls_config(config: &Config) -> Result<rustls::ServerConfig, TlsSetupError> {
-    let bad = |what: &str, why: &dyn std::fmt::Display| TlsSetupError { what: what.to_owned(), why: why.to_string() };
+    let bad = |what: &str, why: &dyn std::fmt::Display| TlsSetupError {
+        what: what.to_owned(),
+        why: why.to_string(),
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -71,14 +74,17 @@ pub fn tls_config(config: &Config) -> Result<rustls::ServerConfig, TlsSetupError
             for ca in stage1_kubectl::tls::certificates(&pem).map_err(|e| bad(&name, &e))? {
                 roots.add(ca).map_err(|e| bad(&name, &e))?;
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build();
             builder.with_client_cert_verifier(verifier.map_err(|e| bad(&name, &e))?)
         }
     };
     let (chain, key) = match &config.tls_files {
         Some((certificate, key)) => {
             let pem = std::fs::read(certificate).map_err(|e| bad(&certificate.display().to_string(), &e))?;
-            let chain = stage1_kubectl::tls::certificates(&pem).map_err(|e| bad(&certificate.display().to_string(), &e))?;
+            let chain = stage1_kubectl::tls::certificates(&pem)
+                .map_err(|e| bad(&certificate.display().to_string(), &e))?;
             let key_pem = std::fs::read(key).map_err(|e| bad(&key.display().to_string(), &e))?;
             (chain, PrivateKeyDer::from_pem_slice(&key_pem).map_err(|e| bad(&key.display().to_string(), &e))?)
         }
@@ -89,8 +95,15 @@ pub fn tls_config(config: &Config) -> Result<rustls::ServerConfig, TlsSetupError
     Ok(tls)
 }
 
-fn self_signed(config: &Config) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rcgen::Error> {
-    let names = vec![config.node_name.clone(), config.node_ip.to_string(), "127.0.0.1".to_owned(), "localhost".to_owned()];
+fn self_signed(
+    config: &Config,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rcgen::Error> {
+    let names = vec![
+        config.node_name.clone(),
+        config.node_ip.to_string(),
+        "127.0.0.1".to_owned(),
+        "localhost".to_owned(),
+    ];
     let made = rcgen::generate_simple_self_signed(names)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     Ok((vec![made.cert.der().clone()], key))
@@ -136,7 +149,10 @@ pub(super) async fn check(
         return Ok(());
     }
     let user = &who.user;
-    refuse(StatusCode::FORBIDDEN, format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{sub}], name={name})"))
+    refuse(
+        StatusCode::FORBIDDEN,
+        format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{sub}], name={name})"),
+    )
 }
 
 async fn by_token(kubelet: &Kubelet, request: &Request<Incoming>) -> Option<Identity> {

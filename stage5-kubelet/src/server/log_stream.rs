@@ -42,7 +42,13 @@ const CHUNK: usize = 32 << 10;
 const MAX_LINE: usize = 1 << 20;
 
 /// Answers `/containerLogs/{ns}/{pod}/{container}`.
-pub(super) async fn container_logs(kubelet: &Arc<Kubelet>, ns: &str, name: &str, container: &str, query: &str) -> Response<Body> {
+pub(super) async fn container_logs(
+    kubelet: &Arc<Kubelet>,
+    ns: &str,
+    name: &str,
+    container: &str,
+    query: &str,
+) -> Response<Body> {
     let options = match parse_options(query, jiff::Timestamp::now()) {
         Ok(options) => options,
         Err(why) => return text(StatusCode::UNPROCESSABLE_ENTITY, why),
@@ -51,7 +57,10 @@ pub(super) async fn container_logs(kubelet: &Arc<Kubelet>, ns: &str, name: &str,
         return text(StatusCode::NOT_FOUND, format!("pod \"{name}\" not found\n"));
     };
     if find_container(&pod, container).is_none() {
-        return text(StatusCode::NOT_FOUND, format!("container \"{container}\" not found in pod \"{name}\"\n"));
+        return text(
+            StatusCode::NOT_FOUND,
+            format!("container \"{container}\" not found in pod \"{name}\"\n"),
+        );
     }
     let found = locate(kubelet, &pod, container, &options).await;
     let (id, path) = match found {
@@ -75,11 +84,18 @@ pub(super) async fn container_logs(kubelet: &Arc<Kubelet>, ns: &str, name: &str,
     response
 }
 
-async fn locate(kubelet: &Kubelet, pod: &Pod, container: &str, options: &LogOptions) -> Result<(String, String), String> {
+async fn locate(
+    kubelet: &Kubelet,
+    pod: &Pod,
+    container: &str,
+    options: &LogOptions,
+) -> Result<(String, String), String> {
     let known = kubelet.status.get(pod.pod_uid()).or_else(|| pod.status.clone()).unwrap_or_default();
     let id = container_log_id(&known, pod.pod_name(), container, options.previous)?;
     let status = kubelet.runtime.container_status(&id).await;
-    let status = status.map_err(|e| format!("unable to retrieve container logs for {}://{id}: {e}", kubelet.runtime.scheme()))?;
+    let status = status.map_err(|e| {
+        format!("unable to retrieve container logs for {}://{id}: {e}", kubelet.runtime.scheme())
+    })?;
     Ok((id, status.log_path))
 }
 
@@ -116,7 +132,13 @@ impl Reader {
     }
 }
 
-async fn copy(kubelet: &Kubelet, id: &str, path: &str, options: LogOptions, send: &mpsc::Sender<Bytes>) -> std::io::Result<()> {
+async fn copy(
+    kubelet: &Kubelet,
+    id: &str,
+    path: &str,
+    options: LogOptions,
+    send: &mpsc::Sender<Bytes>,
+) -> std::io::Result<()> {
     let mut reader = Reader::open(path, options.tail_lines).await?;
     let follow = options.follow;
     let mut renderer = Renderer::new(options);

@@ -45,7 +45,9 @@ pub struct LogOptions {
 pub fn parse_options(query: &str, now: Timestamp) -> Result<LogOptions, String> {
     let first = |key: &str| super::streams::query_values(query, key).next().filter(|v| !v.is_empty());
     let number = |key: &str| {
-        let parse = |v: String| v.parse::<i64>().map_err(|_| format!("Invalid value: \"{v}\": {key} must be an integer"));
+        let parse = |v: String| {
+            v.parse::<i64>().map_err(|_| format!("Invalid value: \"{v}\": {key} must be an integer"))
+        };
         first(key).map(parse).transpose()
     };
     let positive = |key: &str| -> Result<Option<usize>, String> {
@@ -78,7 +80,9 @@ pub fn container_log_id(status: &PodStatus, pod: &str, name: &str, previous: boo
     let last = last.and_then(|t| t.container_id.clone());
     let state = status.state.clone().unwrap_or_default();
     let id = if previous {
-        return last.map(bare).ok_or_else(|| format!("previous terminated container \"{name}\" in pod \"{pod}\" not found"));
+        return last
+            .map(bare)
+            .ok_or_else(|| format!("previous terminated container \"{name}\" in pod \"{pod}\" not found"));
     } else if state.running.is_some() {
         status.container_id.clone()
     } else if let Some(t) = state.terminated {
@@ -124,7 +128,9 @@ impl Renderer {
     pub fn push(&mut self, raw: &[u8], out: &mut Vec<u8>) {
         let Some((time, stream, tags, content)) = split(raw) else { return };
         let unwanted = self.options.stream.as_ref().is_some_and(|s| !s.eq_ignore_ascii_case(stream));
-        if unwanted || self.options.since.is_some_and(|since| time.parse::<Timestamp>().is_ok_and(|t| t < since)) {
+        if unwanted
+            || self.options.since.is_some_and(|since| time.parse::<Timestamp>().is_ok_and(|t| t < since))
+        {
             return;
         }
         let begin = out.len();
@@ -219,7 +225,11 @@ mod tests {
         assert_eq!(render(LogOptions::default()), "line 1\nline 2\n\n");
         assert_eq!(render(LogOptions { limit_bytes: Some(9), ..Default::default() }), "line 1\nli");
         assert_eq!(
-            render(LogOptions { timestamps: true, since: Some("2026-11-30T03:58:14Z".parse().unwrap()), ..Default::default() }),
+            render(LogOptions {
+                timestamps: true,
+                since: Some("2026-11-30T03:58:14Z".parse().unwrap()),
+                ..Default::default()
+            }),
             "2026-11-30T03:58:14.5Z line 2\n2026-11-30T03:58:15.5Z \n"
         );
         assert_eq!(render(LogOptions { stream: Some("Stderr".into()), ..Default::default() }), "\n");
@@ -239,15 +249,28 @@ mod tests {
     #[test]
     fn a_waiting_container_says_why_it_has_no_log() {
         let status = |state: serde_json::Value| -> PodStatus {
-            serde_json::from_value(json!({"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": false,
-                "restartCount": 0, "containerID": "containerd://1", "state": state}]}))
+            serde_json::from_value(
+                json!({"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": false,
+                "restartCount": 0, "containerID": "containerd://1", "state": state}]}),
+            )
             .unwrap()
         };
-        let waiting = |r: &str| container_log_id(&status(json!({"waiting": {"reason": r}})), "p", "c", false).unwrap_err();
-        assert_eq!(waiting("ContainerCreating"), "container \"c\" in pod \"p\" is waiting to start: ContainerCreating");
-        assert_eq!(waiting("ImagePullBackOff"), "container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image");
+        let waiting = |r: &str| {
+            container_log_id(&status(json!({"waiting": {"reason": r}})), "p", "c", false).unwrap_err()
+        };
+        assert_eq!(
+            waiting("ContainerCreating"),
+            "container \"c\" in pod \"p\" is waiting to start: ContainerCreating"
+        );
+        assert_eq!(
+            waiting("ImagePullBackOff"),
+            "container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image"
+        );
         let running = status(json!({"running": {}}));
         assert_eq!(container_log_id(&running, "p", "c", false).unwrap(), "1");
-        assert_eq!(container_log_id(&running, "p", "c", true).unwrap_err(), "previous terminated container \"c\" in pod \"p\" not found");
+        assert_eq!(
+            container_log_id(&running, "p", "c", true).unwrap_err(),
+            "previous terminated container \"c\" in pod \"p\" not found"
+        );
     }
 }

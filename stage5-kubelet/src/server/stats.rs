@@ -30,7 +30,14 @@ fn label<'a>(c: &'a ContainerStats, key: &str) -> &'a str {
 fn machine() -> (f64, u64) {
     let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
     let stat = read("/proc/stat");
-    let ticks: Vec<u64> = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|t| t.parse().ok())
+        .collect();
     // user, nice, system, irq, softirq, steal: all but idle and waiting.
     let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|i| ticks.get(*i)).sum();
     let meminfo = read("/proc/meminfo");
@@ -88,9 +95,17 @@ pub(super) async fn resource_metrics(kubelet: &Arc<Kubelet>) -> Response<Body> {
     let mut family = |name: &str, kind: &str, node: String, of: fn(&ContainerStats) -> f64| {
         let _ = writeln!(out, "# TYPE container_{name} {kind}");
         for c in &all {
-            let (ns, pod, name_) = (label(c, labels::POD_NAMESPACE), label(c, labels::POD_NAME), label(c, labels::CONTAINER_NAME));
+            let (ns, pod, name_) = (
+                label(c, labels::POD_NAMESPACE),
+                label(c, labels::POD_NAME),
+                label(c, labels::CONTAINER_NAME),
+            );
             let at = c.at.as_millisecond();
-            let _ = writeln!(out, "container_{name}{{container=\"{name_}\",namespace=\"{ns}\",pod=\"{pod}\"}} {} {at}", of(c));
+            let _ = writeln!(
+                out,
+                "container_{name}{{container=\"{name_}\",namespace=\"{ns}\",pod=\"{pod}\"}} {} {at}",
+                of(c)
+            );
         }
         let _ = writeln!(out, "# TYPE node_{name} {kind}\nnode_{name} {node}");
     };
@@ -101,7 +116,8 @@ pub(super) async fn resource_metrics(kubelet: &Arc<Kubelet>) -> Response<Body> {
 
 /// `/metrics`.
 pub(super) async fn metrics(kubelet: &Arc<Kubelet>) -> Response<Body> {
-    let listed = futures::try_join!(kubelet.runtime.list_pod_sandbox(None), kubelet.runtime.list_containers(None));
+    let listed =
+        futures::try_join!(kubelet.runtime.list_pod_sandbox(None), kubelet.runtime.list_containers(None));
     let (sandboxes, containers) = listed.unwrap_or_default();
     let ready = sandboxes.iter().filter(|s| s.state == crate::cri::SandboxState::Ready).count();
     let count = |state| containers.iter().filter(|c| c.state == state).count();

@@ -57,7 +57,11 @@ fn stream_request(query: &str) -> StreamRequest {
 }
 
 /// `/exec/{ns}/{pod}/{container}`, `/attach/…`, `/portForward/{ns}/{pod}`, each with an optional UID before the container.
-pub(super) async fn handle(kubelet: &Arc<Kubelet>, parts: &[&str], request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn handle(
+    kubelet: &Arc<Kubelet>,
+    parts: &[&str],
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (ns, name, container) = match *parts {
         ["portForward", ns, pod] | ["portForward", ns, pod, _] => (ns, pod, None),
         [_, ns, pod, container] | [_, ns, pod, _, container] => (ns, pod, Some(container)),
@@ -81,7 +85,8 @@ async fn session_url(
     query: &str,
 ) -> Result<Uri, (StatusCode, String)> {
     let failed = |e: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
-    let view = kubelet.view(pod.pod_uid()).await.ok_or_else(|| failed(&"the container runtime does not answer"))?;
+    let view =
+        kubelet.view(pod.pod_uid()).await.ok_or_else(|| failed(&"the container runtime does not answer"))?;
     let url = match container {
         None => {
             let sandbox = view.sandboxes.iter().find(|s| s.state == SandboxState::Ready);
@@ -93,7 +98,11 @@ async fn session_url(
             let gone = || (StatusCode::NOT_FOUND, format!("container not found (\"{name}\")"));
             let id = found.map(|c| c.id.clone()).ok_or_else(gone)?;
             let asked = stream_request(query);
-            if what == "exec" { kubelet.runtime.exec(&id, &asked).await } else { kubelet.runtime.attach(&id, &asked).await }
+            if what == "exec" {
+                kubelet.runtime.exec(&id, &asked).await
+            } else {
+                kubelet.runtime.attach(&id, &asked).await
+            }
         }
     };
     let url = url.map_err(|e| match e {
@@ -106,8 +115,11 @@ async fn session_url(
 // ANCHOR: join-streams
 /// Sends the upgrade on to `url` and joins the two connections.
 async fn join(mut request: Request<Incoming>, url: &Uri) -> Response<Body> {
-    let failed = |e: &dyn std::fmt::Display| text(StatusCode::BAD_GATEWAY, format!("runtime streaming server: {e}"));
-    let Some(authority) = url.authority().map(ToString::to_string) else { return failed(&"its URL has no host") };
+    let failed =
+        |e: &dyn std::fmt::Display| text(StatusCode::BAD_GATEWAY, format!("runtime streaming server: {e}"));
+    let Some(authority) = url.authority().map(ToString::to_string) else {
+        return failed(&"its URL has no host");
+    };
     let stream = match TcpStream::connect(&authority).await {
         Ok(stream) => stream,
         Err(e) => return failed(&e),
@@ -128,14 +140,22 @@ async fn join(mut request: Request<Incoming>, url: &Uri) -> Response<Body> {
     };
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (head, body) = answer.into_parts();
-        let body = http_body_util::Limited::new(body, MAX_REFUSAL).collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+        let body = http_body_util::Limited::new(body, MAX_REFUSAL)
+            .collect()
+            .await
+            .map(|b| b.to_bytes())
+            .unwrap_or_default();
         return text(head.status, String::from_utf8_lossy(&body).into_owned());
     }
     let mut reply = Response::new(super::full(""));
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     *reply.headers_mut() = answer.headers().clone();
     tokio::spawn(async move {
-        let (Ok(theirs), Ok(ours)) = tokio::join!(hyper::upgrade::on(&mut request), hyper::upgrade::on(&mut answer)) else { return };
+        let (Ok(theirs), Ok(ours)) =
+            tokio::join!(hyper::upgrade::on(&mut request), hyper::upgrade::on(&mut answer))
+        else {
+            return;
+        };
         let (mut theirs, mut ours) = (TokioIo::new(theirs), TokioIo::new(ours));
         // The session ends when either side does; how it went is told inside the stream.
         let _ = tokio::io::copy_bidirectional(&mut theirs, &mut ours).await;

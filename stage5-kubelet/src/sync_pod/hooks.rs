@@ -23,16 +23,27 @@ impl Kubelet {
     ///
     /// # Errors
     /// With what it said.
-    pub(crate) async fn run_hook(&self, hook: &LifecycleHandler, container: &Container, id: &str, ip: &str) -> Result<(), String> {
+    pub(crate) async fn run_hook(
+        &self,
+        hook: &LifecycleHandler,
+        container: &Container,
+        id: &str,
+        ip: &str,
+    ) -> Result<(), String> {
         if let Some(exec) = &hook.exec {
             let command = exec.command.clone().unwrap_or_default();
-            let out = self.runtime.exec_sync(id, &command, Duration::ZERO).await.map_err(|e| e.to_string())?;
+            let out =
+                self.runtime.exec_sync(id, &command, Duration::ZERO).await.map_err(|e| e.to_string())?;
             return match out.exit_code {
                 0 => Ok(()),
                 code => {
                     let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
-                    Err(format!("Exec lifecycle hook ({}) for Container \"{}\" failed - error: command '{}' exited with {code}: , message: {text:?}",
-                        command.join(" "), container.name, command.join(" ")))
+                    Err(format!(
+                        "Exec lifecycle hook ({}) for Container \"{}\" failed - error: command '{}' exited with {code}: , message: {text:?}",
+                        command.join(" "),
+                        container.name,
+                        command.join(" ")
+                    ))
                 }
             };
         }

@@ -36,7 +36,8 @@ pub fn termination_grace_period(pod: &Pod, container: &str, reason: KillReason) 
         return pod.grace_period_seconds();
     }
     let spec = find_container(pod, container).map(|(_, c)| c);
-    let of_probe = |p: Option<&k8s_openapi::api::core::v1::Probe>| p.and_then(|p| p.termination_grace_period_seconds);
+    let of_probe =
+        |p: Option<&k8s_openapi::api::core::v1::Probe>| p.and_then(|p| p.termination_grace_period_seconds);
     let own = match reason {
         KillReason::LivenessProbe => of_probe(spec.as_ref().and_then(|c| c.liveness_probe.as_ref())),
         KillReason::StartupProbe => of_probe(spec.as_ref().and_then(|c| c.startup_probe.as_ref())),
@@ -81,7 +82,10 @@ impl Kubelet {
         if let (Some((container, hook)), true) = (hook, grace > 0) {
             let ip = self.status.get(pod.pod_uid()).and_then(|s| s.pod_ip).unwrap_or_default();
             let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-            if !matches!(tokio::time::timeout(limit, self.run_hook(hook, container, id, &ip)).await, Ok(Ok(()))) {
+            if !matches!(
+                tokio::time::timeout(limit, self.run_hook(hook, container, id, &ip)).await,
+                Ok(Ok(()))
+            ) {
                 let text = EventText::warning("FailedPreStopHook", "PreStopHook failed");
                 self.container_event(pod, kind, name, text);
             }
@@ -100,8 +104,12 @@ impl Kubelet {
     /// Stops a pod: every running container, then its sandboxes.
     pub(crate) async fn kill_pod(&self, pod: &Arc<Pod>, view: &RuntimePod, grace_override: Option<i64>) {
         let running = |name: &str| view.container(name).filter(|c| c.state == ContainerState::Running);
-        let sidecars: Vec<&str> =
-            pod.init_containers().iter().filter(|c| is_sidecar(c) && running(&c.name).is_some()).map(|c| c.name.as_str()).collect();
+        let sidecars: Vec<&str> = pod
+            .init_containers()
+            .iter()
+            .filter(|c| is_sidecar(c) && running(&c.name).is_some())
+            .map(|c| c.name.as_str())
+            .collect();
         // One counter for each sidecar: how many of those that must end before it still run.
         let counters: Vec<watch::Sender<usize>> = sidecars.iter().map(|_| watch::Sender::new(0)).collect();
         let mut stops = Vec::new();
@@ -111,7 +119,8 @@ impl Kubelet {
             before.iter().for_each(|n| n.send_modify(|n| *n += 1));
             let turn = own.map(|i| counters[i].subscribe());
             stops.push(async move {
-                self.kill_in_turn(pod, &c.id, &c.name, None, KillReason::PodStops, grace_override, turn).await;
+                self.kill_in_turn(pod, &c.id, &c.name, None, KillReason::PodStops, grace_override, turn)
+                    .await;
                 before.iter().for_each(|n| n.send_modify(|n| *n = n.saturating_sub(1)));
             });
         }

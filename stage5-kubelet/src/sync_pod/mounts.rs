@@ -42,7 +42,11 @@ impl Kubelet {
         if !mounts.iter().any(|m| m.container_path == ETC_HOSTS) {
             mounts.push(self.hosts_mount(pod, view).map_err(|e| format!("write hosts file: {e}"))?);
         }
-        let file = self.pod_dir(pod.pod_uid()).join("containers").join(&container.name).join(format!("{attempt:08x}"));
+        let file = self
+            .pod_dir(pod.pod_uid())
+            .join("containers")
+            .join(&container.name)
+            .join(format!("{attempt:08x}"));
         place::world_writable_file(&file).map_err(|e| format!("make termination message file: {e}"))?;
         mounts.push(Mount {
             container_path: termination_message_path(container).to_owned(),
@@ -61,7 +65,8 @@ impl Kubelet {
         volumes: &BTreeMap<String, MountedVolume>,
         env: &BTreeMap<String, String>,
     ) -> Result<Mount, String> {
-        let missing = || format!("cannot find volume \"{}\" to mount into container \"{}\"", m.name, container.name);
+        let missing =
+            || format!("cannot find volume \"{}\" to mount into container \"{}\"", m.name, container.name);
         let volume = volumes.get(&m.name).ok_or_else(missing)?;
         let by_name = |name: &str| env.get(name).cloned();
         let sub = match (&m.sub_path, &m.sub_path_expr) {
@@ -77,14 +82,20 @@ impl Kubelet {
         };
         let host_path = match sub {
             Some(sub) => {
-                let bound = self.pod_dir(pod.pod_uid()).join("volume-subpaths").join(&m.name).join(&container.name).join(index.to_string());
+                let bound = self
+                    .pod_dir(pod.pod_uid())
+                    .join("volume-subpaths")
+                    .join(&m.name)
+                    .join(&container.name)
+                    .join(index.to_string());
                 place::unmount_below(&bound);
                 let whose = format!("for volumeMount \"{}\" of container \"{}\"", m.name, container.name);
                 sub_path::prepare(&volume.path, &sub, &bound).map_err(|e| format!("{e} {whose}"))?
             }
             None => volume.path.clone(),
         };
-        let container_path = if m.mount_path.starts_with('/') { m.mount_path.clone() } else { format!("/{}", m.mount_path) };
+        let container_path =
+            if m.mount_path.starts_with('/') { m.mount_path.clone() } else { format!("/{}", m.mount_path) };
         Ok(Mount {
             container_path,
             host_path: host_path.display().to_string(),
@@ -107,6 +118,10 @@ impl Kubelet {
         };
         // The other containers of the pod have the same file mounted: it is written in place.
         std::fs::write(&file, text)?;
-        Ok(Mount { container_path: ETC_HOSTS.to_owned(), host_path: file.display().to_string(), ..Mount::default() })
+        Ok(Mount {
+            container_path: ETC_HOSTS.to_owned(),
+            host_path: file.display().to_string(),
+            ..Mount::default()
+        })
     }
 }

@@ -59,30 +59,55 @@ impl Kubelet {
                 "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" => error.reason.clone(),
                 _ => error.message.clone(),
             };
-            self.container_event(pod, kind, &container.name, EventText::warning("Failed", format!("Error: {text}")));
+            self.container_event(
+                pod,
+                kind,
+                &container.name,
+                EventText::warning("Failed", format!("Error: {text}")),
+            );
             error
         };
-        let sandbox = view.sandboxes.first().ok_or_else(|| StartError::new("CreateContainerError", "the pod has no sandbox").soon())?;
+        let sandbox = view
+            .sandboxes
+            .first()
+            .ok_or_else(|| StartError::new("CreateContainerError", "the pod has no sandbox").soon())?;
         let image = tokio::select! {
             image = self.ensure_image_exists(pod, kind, container, &prepared.keyring) => image,
             () = stop.cancelled() => return Err(StartError::new("ContainerCreating", "")),
         };
-        let image = image.map_err(|e| told(StartError { reason: e.reason.to_owned(), message: e.message, until: e.until }))?;
+        let image = image.map_err(|e| {
+            told(StartError { reason: e.reason.to_owned(), message: e.message, until: e.until })
+        })?;
         let config = self.configure(pod, container, view, prepared, image).await;
         let config = config.map_err(|text| told(StartError::new("CreateContainerConfigError", text)))?;
         let last = view.container(&container.name);
         if let Some(ended) = last.filter(|c| c.state == ContainerState::Exited).and_then(|c| c.finished_at) {
             memory.backoffs.next(&back_off_key(pod, container), ended, Timestamp::now());
         }
-        let of_pod = pod_sandbox_config(pod, sandbox.metadata.attempt, &self.cgroups.parent_of(pod), &self.facts.load());
+        let of_pod = pod_sandbox_config(
+            pod,
+            sandbox.metadata.attempt,
+            &self.cgroups.parent_of(pod),
+            &self.facts.load(),
+        );
         let id = self.runtime.create_container(&sandbox.id, &config, &of_pod).await;
         let id = id.map_err(|e| told(StartError::new("CreateContainerError", e.to_string())))?;
-        let event = |reason: &str, text: String| self.container_event(pod, kind, &container.name, EventText::normal(reason, text));
+        let event = |reason: &str, text: String| {
+            self.container_event(pod, kind, &container.name, EventText::normal(reason, text))
+        };
         event("Created", format!("Created container: {}", container.name));
-        self.runtime.start_container(&id).await.map_err(|e| told(StartError::new("RunContainerError", e.to_string()).soon()))?;
+        self.runtime
+            .start_container(&id)
+            .await
+            .map_err(|e| told(StartError::new("RunContainerError", e.to_string()).soon()))?;
         event("Started", format!("Started container {}", container.name));
         let object = object_name("Pod", Some(pod.pod_namespace()), pod.pod_name());
-        journey_step!(Stage::Kubelet, object, format!("started container {}", container.name), "it was not running");
+        journey_step!(
+            Stage::Kubelet,
+            object,
+            format!("started container {}", container.name),
+            "it was not running"
+        );
         self.prune(view, &container.name).await;
         self.post_start(pod, kind, container, &id, view, stop).await
     }
@@ -117,9 +142,15 @@ impl Kubelet {
         container_config(pod, container, &inputs, &self.facts.load())
     }
 
-    async fn env_sources(&self, pod: &Pod, container: &Container, view: &RuntimePod) -> Result<EnvSources, String> {
+    async fn env_sources(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        view: &RuntimePod,
+    ) -> Result<EnvSources, String> {
         let (maps, secrets) = referenced_objects(std::slice::from_ref(container));
-        let (config_maps, secrets) = crate::volumes::manager::fetch(&self.client, pod, &maps, &secrets).await?;
+        let (config_maps, secrets) =
+            crate::volumes::manager::fetch(&self.client, pod, &maps, &secrets).await?;
         let namespace = pod.pod_namespace();
         let mut services = self.services.in_namespace(namespace);
         if namespace != "default" {
@@ -153,7 +184,9 @@ impl Kubelet {
         view: &RuntimePod,
         stop: &CancellationToken,
     ) -> Result<(), StartError> {
-        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
+        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else {
+            return Ok(());
+        };
         let ip = view.ips.first().cloned().unwrap_or_default();
         let done = tokio::select! {
             done = self.run_hook(hook, container, id, &ip) => done,
@@ -179,7 +212,8 @@ impl Kubelet {
     /// What volumes and variables need to know.
     pub(crate) fn volume_facts(&self, view: &RuntimePod) -> crate::volumes::manager::Facts {
         let node = self.node.load();
-        let allocatable: BTreeMap<_, _> = node.status.as_ref().and_then(|s| s.allocatable.clone()).unwrap_or_default();
+        let allocatable: BTreeMap<_, _> =
+            node.status.as_ref().and_then(|s| s.allocatable.clone()).unwrap_or_default();
         let memory = allocatable.get("memory").map(crate::quantity::value).filter(|m| *m > 0);
         let host = self.config.node_ip.to_string();
         crate::volumes::manager::Facts {

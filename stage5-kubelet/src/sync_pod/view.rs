@@ -38,8 +38,10 @@ impl Kubelet {
     }
 
     async fn ask(&self, uid: &str) -> Result<RuntimePod, CriError> {
-        let (sandboxes, containers) =
-            futures::try_join!(self.runtime.list_pod_sandbox(Some(uid)), self.runtime.list_containers(Some(uid)))?;
+        let (sandboxes, containers) = futures::try_join!(
+            self.runtime.list_pod_sandbox(Some(uid)),
+            self.runtime.list_containers(Some(uid))
+        )?;
         let sandboxes = join_all(sandboxes.iter().map(|s| self.runtime.pod_sandbox_status(&s.id))).await;
         let containers = join_all(containers.iter().map(|c| self.runtime.container_status(&c.id))).await;
         let mut view = RuntimePod::new(uid, present(sandboxes)?, present(containers)?);

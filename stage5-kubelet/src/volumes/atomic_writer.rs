@@ -155,7 +155,9 @@ mod tests {
     #[test]
     fn an_update_replaces_everything_at_once_and_equal_content_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |files: &[(&str, &str)], v: &str| write(dir.path(), &payload(files), v, Ownership::default()).unwrap();
+        let write = |files: &[(&str, &str)], v: &str| {
+            write(dir.path(), &payload(files), v, Ownership::default()).unwrap()
+        };
         assert!(write(&[("a", "1"), ("d/b", "2")], "v1"));
         assert_eq!(fs::read_to_string(dir.path().join("d/b")).unwrap(), "2");
         assert!(!write(&[("a", "1"), ("d/b", "2")], "v2"));
@@ -170,7 +172,10 @@ mod tests {
     fn paths_out_of_the_volume_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for path in ["../x", "/x", "a/../../x", "", "..x"] {
-            assert!(write(dir.path(), &payload(&[(path, "1")]), "v", Ownership::default()).is_err(), "{path}");
+            assert!(
+                write(dir.path(), &payload(&[(path, "1")]), "v", Ownership::default()).is_err(),
+                "{path}"
+            );
         }
     }
 }

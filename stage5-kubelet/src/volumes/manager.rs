@@ -54,11 +54,20 @@ impl VolumeManager {
     }
 
     fn volume_dir(&self, pod: &Pod, plugin: &str, name: &str) -> PathBuf {
-        self.root.join("pods").join(pod.pod_uid()).join("volumes").join(format!("kubernetes.io~{plugin}")).join(name)
+        self.root
+            .join("pods")
+            .join(pod.pod_uid())
+            .join("volumes")
+            .join(format!("kubernetes.io~{plugin}"))
+            .join(name)
     }
 
     /// Makes or refreshes all volumes; those that failed are in the second list with their error.
-    pub async fn mount(&self, pod: &Pod, facts: &Facts) -> (BTreeMap<String, MountedVolume>, Vec<(String, VolumeError)>) {
+    pub async fn mount(
+        &self,
+        pod: &Pod,
+        facts: &Facts,
+    ) -> (BTreeMap<String, MountedVolume>, Vec<(String, VolumeError)>) {
         let (mut ready, mut failed) = (BTreeMap::new(), Vec::new());
         let volumes = pod.spec_ref().volumes.as_deref().unwrap_or_default();
         if !self.real || volumes.is_empty() {
@@ -77,9 +86,15 @@ impl VolumeManager {
         (ready, failed)
     }
 
-    async fn sources(&self, pod: &Pod, volumes: &[Volume], facts: &Facts) -> Result<Sources, (String, VolumeError)> {
+    async fn sources(
+        &self,
+        pod: &Pod,
+        volumes: &[Volume],
+        facts: &Facts,
+    ) -> Result<Sources, (String, VolumeError)> {
         let (maps, secrets) = referenced_objects(volumes);
-        let blame = |e: String| (volumes.first().map(|v| v.name.clone()).unwrap_or_default(), VolumeError::Api(e));
+        let blame =
+            |e: String| (volumes.first().map(|v| v.name.clone()).unwrap_or_default(), VolumeError::Api(e));
         let (config_maps, secrets) = fetch(&self.client, pod, &maps, &secrets).await.map_err(blame)?;
         let mut tokens = BTreeMap::new();
         for volume in volumes {
@@ -93,7 +108,13 @@ impl VolumeManager {
         Ok(Sources { config_maps, secrets, tokens, allocatable, pod_ips, host_ips })
     }
 
-    fn mount_one(&self, pod: &Pod, v: &Volume, from: &Sources, facts: &Facts) -> Result<MountedVolume, VolumeError> {
+    fn mount_one(
+        &self,
+        pod: &Pod,
+        v: &Volume,
+        from: &Sources,
+        facts: &Facts,
+    ) -> Result<MountedVolume, VolumeError> {
         let group = pod.spec_ref().security_context.as_ref().and_then(|s| s.fs_group);
         let group = group.and_then(|g| u32::try_from(g).ok());
         if let Some(payload) = make_payload(pod, v, from)? {
@@ -104,7 +125,11 @@ impl VolumeManager {
                 _ => ("downward-api", true),
             };
             let dir = self.volume_dir(pod, plugin, &v.name);
-            if in_memory { place::memory_dir(&dir, memory_limit(pod, None, facts))? } else { place::empty_dir(&dir)? }
+            if in_memory {
+                place::memory_dir(&dir, memory_limit(pod, None, facts))?
+            } else {
+                place::empty_dir(&dir)?
+            }
             let failed = VolumeError::io(format!("write {}", dir.display()));
             write(&dir, &payload, &fresh_version(), Ownership { fs_group: group }).map_err(failed)?;
             own_root(&dir, group)?;
@@ -158,7 +183,8 @@ fn memory_limit(pod: &Pod, own: Option<u64>, facts: &Facts) -> u64 {
     let every = pod.all_containers().all(|c| {
         c.resources.as_ref().and_then(|r| r.limits.as_ref()).is_some_and(|l| l.contains_key("memory"))
     });
-    let limits = [own.filter(|l| *l > 0), (every && pod_limit > 0).then_some(pod_limit), Some(facts.memory_bytes)];
+    let limits =
+        [own.filter(|l| *l > 0), (every && pod_limit > 0).then_some(pod_limit), Some(facts.memory_bytes)];
     limits.into_iter().flatten().filter(|l| *l > 0).min().unwrap_or(0)
 }
 
@@ -180,9 +206,16 @@ type Objects = (BTreeMap<String, ConfigMap>, BTreeMap<String, Secret>);
 ///
 /// # Errors
 /// With the API server's text.
-pub async fn fetch(client: &Client, pod: &Pod, maps: &[String], secrets: &[String]) -> Result<Objects, String> {
-    let (map_api, secret_api) =
-        (client.namespaced::<ConfigMap>(pod.pod_namespace()), client.namespaced::<Secret>(pod.pod_namespace()));
+pub async fn fetch(
+    client: &Client,
+    pod: &Pod,
+    maps: &[String],
+    secrets: &[String],
+) -> Result<Objects, String> {
+    let (map_api, secret_api) = (
+        client.namespaced::<ConfigMap>(pod.pod_namespace()),
+        client.namespaced::<Secret>(pod.pod_namespace()),
+    );
     let mut found = Objects::default();
     for name in maps {
         match map_api.get(name).await {

@@ -91,7 +91,8 @@ pub fn make_payload(pod: &Pod, volume: &Volume, from: &Sources) -> Result<Option
         select(&mut files, data, &source.name, "configmap", source.items.as_deref(), default, optional)?;
     } else if let Some(source) = &volume.secret {
         let default = source.default_mode.unwrap_or(DEFAULT_MODE);
-        let (name, optional) = (source.secret_name.as_deref().unwrap_or_default(), source.optional == Some(true));
+        let (name, optional) =
+            (source.secret_name.as_deref().unwrap_or_default(), source.optional == Some(true));
         let data = from.secrets.get(name).map(secret_data);
         select(&mut files, data, name, "secret", source.items.as_deref(), default, optional)?;
     } else if let Some(source) = &volume.downward_api {
@@ -109,7 +110,13 @@ pub fn make_payload(pod: &Pod, volume: &Volume, from: &Sources) -> Result<Option
 }
 // ANCHOR_END: make-payload
 
-fn project(files: &mut Payload, pod: &Pod, part: &VolumeProjection, from: &Sources, default: i32) -> Result<(), VolumeError> {
+fn project(
+    files: &mut Payload,
+    pod: &Pod,
+    part: &VolumeProjection,
+    from: &Sources,
+    default: i32,
+) -> Result<(), VolumeError> {
     if let Some(s) = &part.config_map {
         let data = from.config_maps.get(&s.name).map(config_map_data);
         select(files, data, &s.name, "configmap", s.items.as_deref(), default, s.optional == Some(true))?;
@@ -133,8 +140,10 @@ fn project(files: &mut Payload, pod: &Pod, part: &VolumeProjection, from: &Sourc
 fn token_owner(pod: &Pod, default: i32) -> (Option<u32>, u32) {
     let sc = pod.spec_ref().security_context.as_ref();
     let of_pod = sc.and_then(|s| s.run_as_user);
-    let users: Vec<Option<i64>> =
-        pod.all_containers().map(|c| c.security_context.as_ref().and_then(|s| s.run_as_user).or(of_pod)).collect();
+    let users: Vec<Option<i64>> = pod
+        .all_containers()
+        .map(|c| c.security_context.as_ref().and_then(|s| s.run_as_user).or(of_pod))
+        .collect();
     let common = users.first().copied().flatten().filter(|u| users.iter().all(|x| x == &Some(*u)));
     let private = common.is_some() || sc.is_some_and(|s| s.fs_group.is_some());
     (common.and_then(|u| u32::try_from(u).ok()), if private { 0o600 } else { mode(None, default) })
@@ -164,19 +173,32 @@ fn select(
         None => return Err(VolumeError::Missing(format!("{kind} \"{name}\" not found"))),
     };
     let Some(items) = items.filter(|i| !i.is_empty()) else {
-        files.extend(data.into_iter().map(|(k, data)| (k, File { data, mode: mode(None, default), owner: None })));
+        files.extend(
+            data.into_iter().map(|(k, data)| (k, File { data, mode: mode(None, default), owner: None })),
+        );
         return Ok(());
     };
     for item in items {
         match data.remove(&item.key) {
             Some(bytes) => {
-                files.insert(item.path.clone(), File { data: bytes, mode: mode(item.mode, default), owner: None });
+                files.insert(
+                    item.path.clone(),
+                    File { data: bytes, mode: mode(item.mode, default), owner: None },
+                );
             }
             None if optional => {}
             None if kind == "secret" => {
-                return Err(VolumeError::Missing(format!("references non-existent secret key: {}", item.key)));
+                return Err(VolumeError::Missing(format!(
+                    "references non-existent secret key: {}",
+                    item.key
+                )));
             }
-            None => return Err(VolumeError::Missing(format!("configmap references non-existent config key: {}", item.key))),
+            None => {
+                return Err(VolumeError::Missing(format!(
+                    "configmap references non-existent config key: {}",
+                    item.key
+                )));
+            }
         }
     }
     Ok(())
@@ -199,7 +221,10 @@ fn downward(
         } else {
             String::new()
         };
-        files.insert(item.path.clone(), File { data: text.into_bytes(), mode: mode(item.mode, default), owner: None });
+        files.insert(
+            item.path.clone(),
+            File { data: text.into_bytes(), mode: mode(item.mode, default), owner: None },
+        );
     }
     Ok(())
 }
@@ -211,14 +236,18 @@ mod tests {
     use super::*;
 
     fn pod() -> Pod {
-        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "c"}]}})).unwrap()
+        serde_json::from_value(
+            json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "c"}]}}),
+        )
+        .unwrap()
     }
 
     fn make(volume: serde_json::Value) -> Result<Payload, String> {
         let from = Sources {
             config_maps: BTreeMap::from([(
                 "cm".to_owned(),
-                serde_json::from_value(json!({"data": {"a": "A", "b": "B"}, "binaryData": {"bin": "AAE="}})).unwrap(),
+                serde_json::from_value(json!({"data": {"a": "A", "b": "B"}, "binaryData": {"bin": "AAE="}}))
+                    .unwrap(),
             )]),
             tokens: BTreeMap::from([("tok".to_owned(), "secret".to_owned())]),
             ..Sources::default()
@@ -232,7 +261,10 @@ mod tests {
         let files = make(json!({"name": "v", "configMap": {"name": "cm", "defaultMode": 288,
             "items": [{"key": "a", "path": "d/a", "mode": 256}, {"key": "b", "path": "b"}]}}))
         .unwrap();
-        assert_eq!(files.iter().map(|(p, f)| (p.as_str(), f.mode)).collect::<Vec<_>>(), [("b", 0o440), ("d/a", 0o400)]);
+        assert_eq!(
+            files.iter().map(|(p, f)| (p.as_str(), f.mode)).collect::<Vec<_>>(),
+            [("b", 0o440), ("d/a", 0o400)]
+        );
         let files = make(json!({"name": "v", "configMap": {"name": "cm"}})).unwrap();
         assert_eq!(files["bin"].data, [0, 1]);
     }

@@ -44,7 +44,8 @@ pub fn memory_dir(path: &Path, size_bytes: u64) -> Result<(), VolumeError> {
     fs::create_dir_all(path).map_err(failed())?;
     let size = if size_bytes == 0 { String::new() } else { format!("size={size_bytes},") };
     // Pages of secrets must not be swapped out; kernels before 6.4 don't know the option.
-    let try_mount = |options: &str| mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), Some(options));
+    let try_mount =
+        |options: &str| mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), Some(options));
     try_mount(&format!("{size}noswap,mode=1777"))
         .or_else(|_| try_mount(&format!("{size}mode=1777")))
         .map_err(|e| failed()(e.into()))
@@ -52,7 +53,8 @@ pub fn memory_dir(path: &Path, size_bytes: u64) -> Result<(), VolumeError> {
 
 /// Whether something is mounted there.
 pub fn is_mount_point(path: &Path) -> bool {
-    let (Ok(own), Some(Ok(parent))) = (fs::symlink_metadata(path), path.parent().map(fs::symlink_metadata)) else {
+    let (Ok(own), Some(Ok(parent))) = (fs::symlink_metadata(path), path.parent().map(fs::symlink_metadata))
+    else {
         return false;
     };
     own.dev() != parent.dev()

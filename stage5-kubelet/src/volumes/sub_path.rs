@@ -33,13 +33,18 @@ pub enum SubPathError {
 }
 
 fn guarded(flags: OFlag) -> OpenHow {
-    OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS)
+    OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS)
 }
 
 /// Opens a place in the volume, making the missing folders.
 fn open_in_volume(volume: &Path, sub_path: &Path) -> std::io::Result<OwnedFd> {
     if !sub_path.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "subPath must be relative and without '..'"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "subPath must be relative and without '..'",
+        ));
     }
     let root = open(volume, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
     match openat2(&root, sub_path, guarded(OFlag::O_PATH)) {

@@ -48,13 +48,19 @@ impl TokenManager {
     ///
     /// # Errors
     /// The API server gives none and there is none at hand.
-    pub async fn token(&self, client: &Client, pod: &Pod, p: &ServiceAccountTokenProjection) -> Result<String, VolumeError> {
+    pub async fn token(
+        &self,
+        client: &Client,
+        pod: &Pod,
+        p: &ServiceAccountTokenProjection,
+    ) -> Result<String, VolumeError> {
         let now = Timestamp::now();
         let audience = p.audience.clone().unwrap_or_default();
         let key = (pod.pod_uid().to_owned(), format!("{audience}/{}", p.expiration_seconds.unwrap_or(3600)));
         let at_hand = {
             let held = self.held.lock();
-            held.get(&key).map(|h| (h.token.clone(), requires_refresh(h.issued, h.expires, now), h.expires > now))
+            held.get(&key)
+                .map(|h| (h.token.clone(), requires_refresh(h.issued, h.expires, now), h.expires > now))
         };
         if let Some((token, false, _)) = at_hand {
             return Ok(token);
@@ -76,8 +82,13 @@ impl TokenManager {
     }
 }
 
-async fn request(client: &Client, pod: &Pod, p: &ServiceAccountTokenProjection) -> Result<(String, Timestamp), VolumeError> {
-    let account = pod.spec_ref().service_account_name.as_deref().filter(|n| !n.is_empty()).unwrap_or("default");
+async fn request(
+    client: &Client,
+    pod: &Pod,
+    p: &ServiceAccountTokenProjection,
+) -> Result<(String, Timestamp), VolumeError> {
+    let account =
+        pod.spec_ref().service_account_name.as_deref().filter(|n| !n.is_empty()).unwrap_or("default");
     let body = TokenRequest {
         spec: TokenRequestSpec {
             audiences: p.audience.clone().filter(|a| !a.is_empty()).into_iter().collect(),
@@ -93,7 +104,8 @@ async fn request(client: &Client, pod: &Pod, p: &ServiceAccountTokenProjection) 
     };
     let api = client.namespaced::<ServiceAccount>(pod.pod_namespace());
     let failed = |e: &dyn std::fmt::Display| VolumeError::Api(format!("failed to fetch token: {e}"));
-    let answer: TokenRequest = api.create_subresource(account, "token", &body).await.map_err(|e| failed(&e))?;
+    let answer: TokenRequest =
+        api.create_subresource(account, "token", &body).await.map_err(|e| failed(&e))?;
     let status = answer.status.ok_or_else(|| failed(&"the answer has no status"))?;
     Ok((status.token, status.expiration_timestamp.0))
 }

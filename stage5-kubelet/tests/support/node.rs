@@ -120,8 +120,10 @@ mod real {
     }
 
     /// Runs a test on a containerd of its own.
-    pub fn on_containerd<F>(name: &'static str, test: impl FnOnce(SharedRuntime, Arc<Kubelet>) -> F + Send + 'static)
-    where
+    pub fn on_containerd<F>(
+        name: &'static str,
+        test: impl FnOnce(SharedRuntime, Arc<Kubelet>) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let root = tempfile::tempdir().unwrap();
@@ -136,14 +138,20 @@ mod real {
         execute(&plan_up(&cluster, std::slice::from_ref(&node), &observe().unwrap())).expect("network up");
         let run = PathBuf::from(format!("/run/s5t-{}-{name}", std::process::id()));
         let unique_name = format!("{}-t", cluster.bridge());
-        let layout = Layout { node_name: "node-t".into(), unique_name: unique_name.clone(), root: root.path().join("c"), run };
+        let layout = Layout {
+            node_name: "node-t".into(),
+            unique_name: unique_name.clone(),
+            root: root.path().join("c"),
+            run,
+        };
         let inside = NodeRuntime::start("node-t", Some(&node.netns)).expect("a runtime in the node");
         let kubelet_root = root.path().join("kubelet");
         let work = async move {
             let process = ContainerdProcess::start(layout, &machine).await.expect("containerd");
             process.set_pod_cidr("10.244.250.0/24".parse().unwrap()).expect("pod cidr");
             process.import_images(&images).await.expect("images");
-            let connected = Containerd::connect(&process.layout().socket().display().to_string()).await.expect("connect");
+            let connected =
+                Containerd::connect(&process.layout().socket().display().to_string()).await.expect("connect");
             let runtime: SharedRuntime = Arc::new(connected);
             wait_for_network(&runtime).await;
             let kubelet = kubelet(runtime.clone(), &kubelet_root, &format!("/{unique_name}"));
@@ -154,7 +162,8 @@ mod real {
         };
         let outcome = std::thread::scope(|s| s.spawn(|| inside.handle().block_on(work)).join());
         drop(inside);
-        execute(&plan_down(&cluster, std::slice::from_ref(&node), &observe().unwrap())).expect("network down");
+        execute(&plan_down(&cluster, std::slice::from_ref(&node), &observe().unwrap()))
+            .expect("network down");
         outcome.expect("the test's thread").expect("the test");
     }
 
