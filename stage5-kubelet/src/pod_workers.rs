@@ -172,8 +172,7 @@ async fn terminate(
             () = shorter => continue,
         }
         match kubelet.view(pod.pod_uid()).await {
-            Some(mut after) if !after.is_running() => {
-                after.forget_older();
+            Some(after) if !after.is_running() => {
                 let newest = updates.borrow().clone();
                 if !newest.removed {
                     kubelet.tell_status(&newest.pod, &after, memory, true);
