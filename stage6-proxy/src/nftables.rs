@@ -14,9 +14,9 @@
 //! service-endpoints  10.96.1.1 . tcp . 80 . 0   → 10.244.0.5 . 8080     (and 1, and 2)
 //! ```
 //!
-//! So there is one chain for all Services with three endpoints, and a Service is nothing but map elements. Two
+//! So there is one chain for all Services with three endpoints, and a Service is nothing but map elements. Some
 //! things still need chains of their own, named as kube-proxy names them: session affinity (a set of known
-//! clients for each endpoint) and source ranges. Maps that kube-proxy has too bear its names.
+//! clients for each endpoint), UDP and SCTP (see [`render`]), and source ranges. Maps that kube-proxy has too bear its names.
 //!
 //! Endpoints that only policy Local may use are numbered from [`render::LOCAL_BASE`] in the same map.
 //!

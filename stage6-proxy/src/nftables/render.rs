@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Body, Collection, Fragment, Key};
 use crate::endpoints_map::Endpoint;
 use crate::proxy_state::{LocalDetector, NodeView, ServiceState};
-use crate::service_map::ServicePortName;
+use crate::service_map::{Protocol, ServicePortName};
 
 /// The number of the first endpoint that only policy Local uses; more than the endpoints of any Service.
 pub const LOCAL_BASE: u32 = 65536;
@@ -79,8 +79,8 @@ pub fn render_service(name: &ServicePortName, service: &ServiceState, view: &Nod
     if service.uses_firewall() {
         writer.firewall();
     }
-    if port.affinity_seconds.is_some() {
-        writer.affinity_chains();
+    if writer.has_own_chains() {
+        writer.own_chains();
     }
     for endpoint in &service.endpoints.all {
         let ip = endpoint.address.ip();
@@ -141,6 +141,12 @@ impl Writer<'_> {
         self.fragment.push((Key::Chain(name), Body::Chain(rules)));
     }
 
+    /// Session affinity needs a set for each endpoint. And the shared chains take only TCP: their maps' type is said by
+    /// an example, `tcp dport`, which makes nft match TCP first (`th dport` it doesn't take; see [`Collection`]).
+    fn has_own_chains(&self) -> bool {
+        self.service.port.affinity_seconds.is_some() || self.name.protocol != Protocol::Tcp
+    }
+
     fn own(&self, kind: &str) -> String {
         format!("{kind}-{}", hashed(&port_name(self.name)))
     }
@@ -188,7 +194,7 @@ impl Writer<'_> {
 
     fn internal(&mut self, front: Front) {
         let local = self.service.port.internal_policy_local;
-        if self.service.port.affinity_seconds.is_some() {
+        if self.has_own_chains() {
             let chain = self.own(if local { "local" } else { "service" });
             self.goto(front, &chain);
             return;
@@ -201,7 +207,7 @@ impl Writer<'_> {
     }
 
     fn external(&mut self, front: Front) {
-        if self.service.port.affinity_seconds.is_some() {
+        if self.has_own_chains() {
             let chain = self.own("external");
             self.goto(front, &chain);
             return;
@@ -258,27 +264,27 @@ impl Writer<'_> {
         }
     }
 
-    /// Session affinity: chains and sets as kube-proxy has them, but dice as plain rules.
-    fn affinity_chains(&mut self) {
+    /// Chains (and, for affinity, sets) as kube-proxy has them, but dice as plain rules.
+    fn own_chains(&mut self) {
         let service = self.service;
         let endpoints = &service.endpoints;
-        let seconds = service.port.affinity_seconds.unwrap_or_default();
         for endpoint in &endpoints.all {
             let name = self.endpoint_name(endpoint.address);
-            let declaration =
-                format!("type ipv4_addr ; size 65535 ; flags dynamic,timeout ; timeout {seconds}s ;");
-            self.fragment.push((Key::Set(format!("affinity-{name}")), Body::Set(declaration)));
-            let rules = vec![
-                format!("update @affinity-{name} {{ ip saddr }}"),
-                format!("meta l4proto {} dnat to {}", self.name.protocol.as_str(), endpoint.address),
-            ];
+            let mut rules = Vec::new();
+            if let Some(seconds) = service.port.affinity_seconds {
+                let declaration =
+                    format!("type ipv4_addr ; size 65535 ; flags dynamic,timeout ; timeout {seconds}s ;");
+                self.fragment.push((Key::Set(format!("affinity-{name}")), Body::Set(declaration)));
+                rules.push(format!("update @affinity-{name} {{ ip saddr }}"));
+            }
+            rules.push(format!("meta l4proto {} dnat to {}", self.name.protocol.as_str(), endpoint.address));
             self.chain(format!("endpoint-{name}"), rules);
         }
         if service.port.uses_cluster_endpoints() && !endpoints.cluster.is_empty() {
-            self.affinity_dice("service", &endpoints.cluster);
+            self.own_dice("service", &endpoints.cluster);
         }
         if service.port.uses_local_endpoints() && !endpoints.local.is_empty() {
-            self.affinity_dice("local", &endpoints.local);
+            self.own_dice("local", &endpoints.local);
         }
         if service.uses_external_chain() {
             let cluster = self.own("service");
@@ -293,10 +299,14 @@ impl Writer<'_> {
         }
     }
 
-    fn affinity_dice(&mut self, kind: &str, endpoints: &[Endpoint]) {
+    fn own_dice(&mut self, kind: &str, endpoints: &[Endpoint]) {
         let names: Vec<String> =
             endpoints.iter().map(|endpoint| self.endpoint_name(endpoint.address)).collect();
-        let known = names.iter().map(|name| format!("ip saddr @affinity-{name} goto endpoint-{name}"));
+        let affinity = self.service.port.affinity_seconds.is_some();
+        let known = names
+            .iter()
+            .filter(|_| affinity)
+            .map(|name| format!("ip saddr @affinity-{name} goto endpoint-{name}"));
         let left = (1..=names.len()).rev();
         let dice = left.zip(&names).map(|(left, name)| match left {
             1 => format!("goto endpoint-{name}"),
