@@ -27,6 +27,12 @@ pub mod api_resources;
 pub mod apply;
 /// `kubectl attach`.
 pub mod attach;
+/// `kubectl auth`.
+pub mod auth;
+/// `kubectl autoscale`.
+pub mod autoscale;
+/// `kubectl cluster-info`.
+pub mod cluster_info;
 /// `kubectl config`.
 pub mod config;
 /// `kubectl create`.
@@ -35,6 +41,8 @@ pub mod create;
 pub mod delete;
 /// `kubectl describe`.
 pub mod describe;
+/// `kubectl edit`.
+pub mod edit;
 /// `kubectl events`.
 pub mod events;
 /// `kubectl exec`.
@@ -51,6 +59,8 @@ pub mod label;
 pub mod listing;
 /// `kubectl logs`.
 pub mod logs;
+/// `kubectl cordon`, `uncordon` and `drain`.
+pub mod node_upkeep;
 /// `kubectl patch`.
 pub mod patch;
 /// `kubectl port-forward`.
@@ -65,6 +75,10 @@ pub mod run;
 pub mod scale;
 /// `kubectl set`.
 pub mod set;
+/// `kubectl taint`.
+pub mod taint;
+/// `kubectl top`.
+pub mod top;
 /// `kubectl version`.
 pub mod version;
 /// `kubectl wait`.
@@ -95,14 +109,26 @@ pub enum Command {
     Apply(apply::ApplyArgs),
     /// Attach to a running container.
     Attach(attach::AttachArgs),
+    /// Inspect authorization.
+    Auth(auth::AuthArgs),
+    /// Auto-scale a deployment, replica set, stateful set, or replication controller.
+    Autoscale(autoscale::AutoscaleArgs),
+    /// Display addresses of the control plane and services with label kubernetes.io/cluster-service=true.
+    ClusterInfo,
     /// Modify kubeconfig files.
     Config(config::ConfigArgs),
+    /// Mark node as unschedulable.
+    Cordon(node_upkeep::CordonArgs),
     /// Create a resource from a file or from stdin.
     Create(create::CreateArgs),
     /// Delete resources by file names, stdin, resources and names, or by resources and label selector.
     Delete(delete::DeleteArgs),
     /// Show details of a specific resource or group of resources.
     Describe(describe::DescribeArgs),
+    /// Drain node in preparation for maintenance.
+    Drain(node_upkeep::DrainArgs),
+    /// Edit a resource on the server.
+    Edit(edit::EditArgs),
     /// List events.
     Events(events::EventsArgs),
     /// Execute a command in a container.
@@ -131,6 +157,12 @@ pub enum Command {
     Scale(scale::ScaleArgs),
     /// Set specific features on objects.
     Set(set::SetArgs),
+    /// Update the taints on one or more nodes.
+    Taint(taint::TaintArgs),
+    /// Display resource (CPU/memory) usage.
+    Top(top::TopArgs),
+    /// Mark node as schedulable.
+    Uncordon(node_upkeep::CordonArgs),
     /// Print the client and server version information.
     Version(version::VersionArgs),
     /// Wait for a specific condition on one or many resources.
@@ -148,10 +180,16 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::ApiVersions => api_resources::run_versions(ctx).await,
         Command::Apply(args) => apply::run(ctx, args).await,
         Command::Attach(args) => attach::run(ctx, args).await,
+        Command::Auth(args) => auth::run(ctx, args).await,
+        Command::Autoscale(args) => autoscale::run(ctx, args).await,
+        Command::ClusterInfo => cluster_info::run(ctx).await,
         Command::Config(args) => config::run(ctx, args).await,
+        Command::Cordon(args) => node_upkeep::cordon(ctx, args, true).await,
         Command::Create(args) => create::run(ctx, args).await,
         Command::Delete(args) => delete::run(ctx, args).await,
         Command::Describe(args) => describe::run(ctx, args).await,
+        Command::Drain(args) => node_upkeep::drain(ctx, args).await,
+        Command::Edit(args) => edit::run(ctx, args).await,
         Command::Events(args) => events::run(ctx, args).await,
         Command::Exec(args) => exec::run(ctx, args).await,
         Command::Expose(args) => expose::run(ctx, args).await,
@@ -166,6 +204,9 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Run(args) => run::run(ctx, args).await,
         Command::Scale(args) => scale::run(ctx, args).await,
         Command::Set(args) => set::run(ctx, args).await,
+        Command::Taint(args) => taint::run(ctx, args).await,
+        Command::Top(args) => top::run(ctx, args).await,
+        Command::Uncordon(args) => node_upkeep::cordon(ctx, args, false).await,
         Command::Version(args) => version::run(ctx, args).await,
         Command::Wait(args) => wait::run(ctx, args).await,
     }

@@ -23,6 +23,8 @@ pub mod custom_columns;
 pub mod jsonpath;
 /// Tables that the server rendered.
 pub mod table;
+/// What Go prints although nobody set it.
+pub mod zero_values;
 
 /// What `-o` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,21 +1,27 @@
-//! `kubectl set image`: changes the images of a workload's containers.
+//! `kubectl set`: changes a part of objects: images here, the rest in files of their own.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/set/set_image.go`. Left out: `set env|resources|selector|serviceaccount|subject`.
+//! `kubectl/pkg/cmd/set/{set,set_image}.go`.
 
 use clap::{Args, Subcommand};
 use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::DryRun;
-use super::builder::{self, FilenameFlags, Selection, Target};
-use super::create::print_result;
+use super::builder::Target;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch::{merge_keys::is_built_in, three_way, three_way_merge};
-use crate::printers::Output;
+use crate::printers;
 use crate::request::{self, query};
+
+/// What all of them share.
+pub mod change;
+/// Variables.
+pub mod env;
+/// Resources, selectors, service accounts, subjects.
+pub mod parts;
 
 /// `kubectl set …`.
 #[derive(Debug, Args)]
@@ -28,36 +34,27 @@ pub struct SetArgs {
 /// What can be set.
 #[derive(Debug, Subcommand)]
 pub enum SetCommand {
+    /// Update environment variables on a pod template.
+    Env(env::EnvArgs),
     /// Update the image of a pod template.
     Image(ImageArgs),
+    /// Update resource requests/limits on objects with pod templates.
+    Resources(parts::ResourcesArgs),
+    /// Set the selector on a resource.
+    Selector(change::ChangeFlags),
+    /// Update the service account of a resource.
+    #[command(visible_alias = "sa")]
+    Serviceaccount(change::ChangeFlags),
+    /// Update the user, group, or service account in a role binding or cluster role binding.
+    Subject(parts::SubjectArgs),
 }
 
 /// Flags of `kubectl set image`.
 #[derive(Debug, Args)]
 pub struct ImageArgs {
-    /// TYPE NAME … or TYPE/NAME …, then CONTAINER=IMAGE ….
-    pub arguments: Vec<String>,
-    /// Files.
+    /// Shared flags; CONTAINER=IMAGE … behind the resources.
     #[command(flatten)]
-    pub files: FilenameFlags,
-    /// Select all resources, in the namespace of the specified resource types.
-    #[arg(long)]
-    pub all: bool,
-    /// Selector (label query) to filter on.
-    #[arg(short = 'l', long)]
-    pub selector: Option<String>,
-    /// If true, set image will NOT contact api-server but run locally.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub local: bool,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
-    /// Must be "none", "server", or "client".
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
-    pub dry_run: String,
-    /// Name of the manager used to track field ownership.
-    #[arg(long, default_value = "kubectl-set")]
-    pub field_manager: String,
+    pub shared: change::ChangeFlags,
 }
 
 /// Runs `kubectl set …`.
@@ -66,53 +63,28 @@ pub struct ImageArgs {
 /// What couldn't be set.
 pub async fn run(ctx: &Context, args: SetArgs) -> Result<(), Failure> {
     match args.command {
+        SetCommand::Env(args) => env::run(ctx, args).await,
         SetCommand::Image(args) => image(ctx, args).await,
+        SetCommand::Resources(args) => parts::resources(ctx, args).await,
+        SetCommand::Selector(args) => parts::selector(ctx, args).await,
+        SetCommand::Serviceaccount(args) => parts::service_account(ctx, args).await,
+        SetCommand::Subject(args) => parts::subject(ctx, args).await,
     }
 }
 
 async fn image(ctx: &Context, args: ImageArgs) -> Result<(), Failure> {
     let (names, images): (Vec<String>, Vec<String>) =
-        args.arguments.iter().cloned().partition(|a| !a.contains('='));
-    let images: Vec<(String, String)> = images
-        .iter()
-        .filter_map(|a| a.split_once('='))
-        .map(|(c, i)| (c.to_string(), i.to_string()))
-        .collect();
+        args.shared.arguments.iter().cloned().partition(|argument| !argument.contains('='));
+    let images: Vec<(String, String)> =
+        images.iter().filter_map(|a| a.split_once('=')).map(|(c, i)| (c.to_string(), i.to_string())).collect();
+    if args.shared.local && !names.is_empty() {
+        return Err(Failure::message("you must specify resources by --filename when --local is set.\nExample resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'"));
+    }
     if images.is_empty() {
         return Err(Failure::message("at least one image update is required"));
     }
-    let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
-    if args.local {
-        for manifest in args.files.read()? {
-            let mut object = manifest.object;
-            set_images(&mut object, &images)?;
-            print_result(ctx, output.as_ref(), &object, "image updated", DryRun::None)?;
-        }
-        return Ok(());
-    }
-    let selection =
-        Selection { label_selector: args.selector.as_deref(), all: args.all, ..Selection::default() };
-    let mut failures = Vec::new();
-    for target in builder::targets(ctx, &names, &args.files, &selection).await? {
-        let done = async {
-            let before = target.get(ctx).await?;
-            let mut after = before.clone();
-            set_images(&mut after, &images)?;
-            if after == before {
-                return Ok(());
-            }
-            let result = match dry_run {
-                DryRun::Client => after,
-                _ => send_change(ctx, &target, &before, &after, &args.field_manager, dry_run).await?,
-            };
-            print_result(ctx, output.as_ref(), &result, "image updated", dry_run)
-        };
-        if let Err(failure) = done.await {
-            failures.push(failure);
-        }
-    }
-    Failure::collect(failures)
+    let set = |object: &mut Object| set_images(object, &images);
+    change::each(ctx, &args.shared, &names, "image updated", set).await
 }
 
 /// Sends the difference between two states of an object as a patch.
@@ -152,8 +124,11 @@ pub(super) fn pod_spec_pointer(object: &Object) -> Option<&'static str> {
 
 fn set_images(object: &mut Object, images: &[(String, String)]) -> Result<(), Failure> {
     let pointer = pod_spec_pointer(object);
-    let pointer =
-        pointer.ok_or_else(|| Failure::message(format!("cannot set images of {}", object.kind())))?;
+    let pointer = pointer.ok_or_else(|| {
+        let (name, gvk) = (printers::object_name(object), object.gvk());
+        let why = "the object is not a pod or does not have a pod template";
+        Failure::message(format!("{name} {why}: *{}.{}", gvk.version, gvk.kind))
+    })?;
     for (container, image) in images {
         let mut found = container == "*";
         for field in ["initContainers", "containers"] {

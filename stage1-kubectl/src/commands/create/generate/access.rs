@@ -220,7 +220,11 @@ async fn rules(ctx: &Context, rule: &RuleFlags) -> Result<Vec<Value>, Failure> {
     Ok(rules.collect())
 }
 
-fn subjects(flags: &SubjectFlags) -> Result<Vec<Value>, Failure> {
+/// The subjects that the flags name.
+///
+/// # Errors
+/// A ServiceAccount without namespace.
+pub fn subjects(flags: &SubjectFlags) -> Result<Vec<Value>, Failure> {
     let named = |kind: &str, name: &String| json!({"apiGroup": GROUP, "kind": kind, "name": name});
     let mut subjects: Vec<Value> = flags.user.iter().map(|user| named("User", user)).collect();
     subjects.extend(flags.group.iter().map(|group| named("Group", group)));
