@@ -40,8 +40,11 @@ fn tree() -> Tree {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             let relative = path.strip_prefix(root()).unwrap().to_owned();
+            if name == ".git" {
+                continue;
+            }
             if path.is_dir() {
-                let built = name == "target" || name == ".git" || relative == Path::new("book/book");
+                let built = name == "target" || relative == Path::new("book/book");
                 if !built {
                     dirs.push(path);
                 }
