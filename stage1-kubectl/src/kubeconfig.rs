@@ -101,7 +101,10 @@ where
 }
 
 /// As `kubectl config` writes it.
-fn empty_is_null<S: serde::Serializer, T: Serialize>(list: &Vec<T>, serializer: S) -> Result<S::Ok, S::Error> {
+fn empty_is_null<S: serde::Serializer, T: Serialize>(
+    list: &Vec<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     Some(list).filter(|list| !list.is_empty()).serialize(serializer)
 }
 

@@ -13,7 +13,8 @@ use nix::unistd::Pid;
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The real parts that the pipeline is tested on.
-const REAL_PARTS: [&str; 5] = ["/usr/bin/etcd", "/usr/bin/containerd", "/usr/sbin/runc", "/usr/sbin/nft", "/usr/lib/cni/bridge"];
+const REAL_PARTS: [&str; 5] =
+    ["/usr/bin/etcd", "/usr/bin/containerd", "/usr/sbin/runc", "/usr/sbin/nft", "/usr/lib/cni/bridge"];
 
 /// Says why a test can't run here; with `STAGES_REQUIRE_REAL=1` that is a failure.
 pub fn skip() -> bool {
@@ -31,7 +32,11 @@ pub fn skip() -> bool {
 /// A binary of this workspace: cargo builds all of them beside the test's own.
 pub fn binary(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_labs")).with_file_name(name);
-    assert!(path.exists(), "{} is missing: run cargo build --workspace --features labs/real first", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: run cargo build --workspace --features labs/real first",
+        path.display()
+    );
     path
 }
 
@@ -73,7 +78,9 @@ impl Pipeline {
 
     fn wait_ready(&self) {
         let start = Instant::now();
-        self.wait("a node is Ready", || self.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#).contains("True"));
+        self.wait("a node is Ready", || {
+            self.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#).contains("True")
+        });
         println!("node Ready {:.2} s after the start", start.elapsed().as_secs_f64());
     }
 
@@ -137,7 +144,13 @@ impl Pipeline {
 
     /// Runs kubectl with a text on its stdin.
     pub fn run_with_stdin(&self, args: &[&str], stdin: &str) -> Output {
-        let mut child = self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
@@ -145,7 +158,10 @@ impl Pipeline {
     /// kubectl, to be started by the caller.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.kubectl);
-        command.args(args).env("KUBECONFIG", self.dir.path().join("admin.kubeconfig")).env("HOME", self.dir.path());
+        command
+            .args(args)
+            .env("KUBECONFIG", self.dir.path().join("admin.kubeconfig"))
+            .env("HOME", self.dir.path());
         command
     }
 
@@ -184,7 +200,17 @@ impl Pipeline {
         let deadline = Instant::now() + limit;
         while !condition() {
             if Instant::now() >= deadline {
-                let all = text(&self.run(&["get", "nodes,pods,deployments,replicasets,services,events", "-A", "-o", "wide"]).stdout);
+                let all = text(
+                    &self
+                        .run(&[
+                            "get",
+                            "nodes,pods,deployments,replicasets,services,events",
+                            "-A",
+                            "-o",
+                            "wide",
+                        ])
+                        .stdout,
+                );
                 panic!("waited {} s in vain until {what}\n{all}\n{}", limit.as_secs(), self.log());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -193,7 +219,10 @@ impl Pipeline {
 
     /// Waits until a Deployment has all its replicas available and no old ones.
     pub fn rolled_out(&self, name: &str) {
-        println!("{}", self.ok(&["rollout", "status", &format!("deployment/{name}"), "--timeout=90s"]).trim());
+        println!(
+            "{}",
+            self.ok(&["rollout", "status", &format!("deployment/{name}"), "--timeout=90s"]).trim()
+        );
     }
 }
 

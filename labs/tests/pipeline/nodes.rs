@@ -15,7 +15,8 @@ fn pods_spread_over_three_nodes_and_leave_a_lost_one() {
     // A lost node is noticed after the grace period; tolerations of five minutes would make the test wait for them.
     let mut pipeline = Pipeline::start(&["--nodes", "3", "--node-monitor-grace-period", "8s"]);
     pipeline.wait("three nodes are Ready", || {
-        pipeline.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#) == "True True True"
+        pipeline.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#)
+            == "True True True"
     });
     let tolerations = "      tolerations:\n        - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}\n        - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}\n      containers:";
     pipeline.apply(&MANIFEST.replacen("      containers:", tolerations, 1));
@@ -34,10 +35,12 @@ fn pods_spread_over_three_nodes_and_leave_a_lost_one() {
     let lost = nodes.last().unwrap().clone();
     pipeline.ok(&["annotate", "node", &lost, "six-stages.dev/stop-kubelet=true"]);
     pipeline.wait_within("the node is NotReady", Duration::from_secs(60), || {
-        pipeline.get(&format!("node {lost}"), r#"{.status.conditions[?(@.type=="Ready")].status}"#) == "Unknown"
+        pipeline.get(&format!("node {lost}"), r#"{.status.conditions[?(@.type=="Ready")].status}"#)
+            == "Unknown"
     });
     pipeline.wait_within("its pods are replaced elsewhere", Duration::from_secs(120), || {
-        pipeline.get("deployment web", "{.status.availableReplicas}") == "3" && !on_nodes(&pipeline).contains(&lost)
+        pipeline.get("deployment web", "{.status.availableReplicas}") == "3"
+            && !on_nodes(&pipeline).contains(&lost)
     });
     pipeline.stop();
 }

@@ -15,7 +15,8 @@ fn everything_is_back_after_a_stop_and_after_a_crash() {
         let mut pipeline = Pipeline::start(&args);
         pipeline.apply(MANIFEST);
         pipeline.rolled_out("web");
-        let addresses = || pipeline.get("services", "{.items[*].spec.clusterIP} {.items[*].spec.ports[0].nodePort}");
+        let addresses =
+            || pipeline.get("services", "{.items[*].spec.clusterIP} {.items[*].spec.ports[0].nodePort}");
         let before = (addresses(), pipeline.get("deployment web", "{.metadata.uid}"));
 
         pipeline.stop_and_restart(&args);

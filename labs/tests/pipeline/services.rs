@@ -31,18 +31,30 @@ fn all_replicas_answer_and_a_replaced_pod_receives_traffic() {
     let node_ip = pipeline.get("nodes", r#"{.items[0].status.addresses[?(@.type=="InternalIP")].address}"#);
     let from = pods.first().unwrap().clone();
 
-    let from_pod = answers(|| text(&pipeline.run(&["exec", &from, "--", "wget", "-qO-", &format!("http://{cluster_ip}/")]).stdout));
+    let from_pod = answers(|| {
+        text(&pipeline.run(&["exec", &from, "--", "wget", "-qO-", &format!("http://{cluster_ip}/")]).stdout)
+    });
     println!("ClusterIP from a pod: {from_pod:?}");
     assert_eq!(from_pod, pods);
 
-    let netns = pipeline.dir().join("nodes").join(pipeline.get("nodes", "{.items[0].metadata.name}")).join("netns");
+    let netns =
+        pipeline.dir().join("nodes").join(pipeline.get("nodes", "{.items[0].metadata.name}")).join("netns");
     let netns = std::fs::read_to_string(&netns).map_or(netns, |path| path.trim().into());
     let net = format!("--net={}", netns.display());
-    let from_node = answers(|| curl(Command::new("nsenter").args([&net, "busybox", "wget", "-qO-", &format!("http://{cluster_ip}/")])));
+    let from_node = answers(|| {
+        curl(Command::new("nsenter").args([
+            &net,
+            "busybox",
+            "wget",
+            "-qO-",
+            &format!("http://{cluster_ip}/"),
+        ]))
+    });
     println!("ClusterIP from the node: {from_node:?}");
     assert_eq!(from_node, pods);
 
-    let from_host = answers(|| curl(Command::new("busybox").args(["wget", "-qO-", &format!("http://{node_ip}:30080/")])));
+    let from_host =
+        answers(|| curl(Command::new("busybox").args(["wget", "-qO-", &format!("http://{node_ip}:30080/")])));
     println!("NodePort from the host: {from_host:?}");
     assert_eq!(from_host, pods);
 
@@ -51,13 +63,15 @@ fn all_replicas_answer_and_a_replaced_pod_receives_traffic() {
     let now = self::pods(&pipeline);
     assert!(!now.contains(&from) && now.len() == 3, "{now:?}");
     pipeline.wait("the new pod receives traffic", || {
-        answers(|| curl(Command::new("busybox").args(["wget", "-qO-", &format!("http://{node_ip}:30080/")]))) == now
+        answers(|| curl(Command::new("busybox").args(["wget", "-qO-", &format!("http://{node_ip}:30080/")])))
+            == now
     });
     pipeline.stop();
 }
 
 fn pods(pipeline: &Pipeline) -> BTreeSet<String> {
-    let path = r"{range .items[*]}{.metadata.name} {.metadata.deletionTimestamp}{'\n'}{end}".replace('\'', "\"");
+    let path =
+        r"{range .items[*]}{.metadata.name} {.metadata.deletionTimestamp}{'\n'}{end}".replace('\'', "\"");
     let lines = pipeline.get("pods -l app=web", &path);
     lines.lines().filter_map(|line| line.strip_suffix(' ')).map(str::to_owned).collect()
 }
@@ -79,7 +93,17 @@ fn a_pod_calls_the_api_by_its_service_account() {
     let connected = pipeline.run(&["exec", "caller", "--", "nc", "-w", "3", "-z", "10.96.0.1", "443"]);
     assert!(connected.status.success(), "{}", text(&connected.stderr));
     let token = pipeline.ok(&["exec", "caller", "--", "cat", &format!("{dir}/token")]);
-    let who = pipeline.ok(&["--token", token.trim(), "--kubeconfig", "/dev/null", "--server", &server(&pipeline), "--insecure-skip-tls-verify", "auth", "whoami"]);
+    let who = pipeline.ok(&[
+        "--token",
+        token.trim(),
+        "--kubeconfig",
+        "/dev/null",
+        "--server",
+        &server(&pipeline),
+        "--insecure-skip-tls-verify",
+        "auth",
+        "whoami",
+    ]);
     assert!(who.contains("system:serviceaccount:default:default"), "{who}");
     pipeline.stop();
 }

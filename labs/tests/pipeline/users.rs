@@ -62,7 +62,11 @@ fn bare_pod(pipeline: &Pipeline) {
     let wide = pipeline.ok(&["get", "pods", "-o", "wide"]);
     assert!(wide.contains("1/1") && wide.contains("10.244."), "{wide}");
     let page = pipeline.ok(&["describe", "pod", "nginx"]);
-    for part in ["Successfully assigned default/nginx to", "Container image \"nginx:1.25\" already present on machine", "Started container nginx"] {
+    for part in [
+        "Successfully assigned default/nginx to",
+        "Container image \"nginx:1.25\" already present on machine",
+        "Started container nginx",
+    ] {
         assert!(page.contains(part), "no {part:?} in\n{page}");
     }
     assert!(pipeline.ok(&["logs", "nginx"]).contains("start worker process"));
@@ -76,9 +80,17 @@ fn bare_pod(pipeline: &Pipeline) {
 
 /// A request makes a line in the access log, and the follower shows it.
 fn follow_logs(pipeline: &Pipeline) {
-    let mut follower = pipeline.command(&["logs", "-f", "nginx", "--tail=0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut follower =
+        pipeline.command(&["logs", "-f", "nginx", "--tail=0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap());
-    pipeline.ok(&["exec", "nginx", "--", "sh", "-c", "for i in 1 2 3; do wget -qO- http://127.0.0.1/followed >/dev/null 2>&1; sleep 1; done; true"]);
+    pipeline.ok(&[
+        "exec",
+        "nginx",
+        "--",
+        "sh",
+        "-c",
+        "for i in 1 2 3; do wget -qO- http://127.0.0.1/followed >/dev/null 2>&1; sleep 1; done; true",
+    ]);
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
     assert!(line.contains("followed"), "{line:?}");
@@ -89,23 +101,42 @@ fn follow_logs(pipeline: &Pipeline) {
 /// Output, exit code, and stdin to its end.
 fn exec(pipeline: &Pipeline) {
     let output = pipeline.run(&["exec", "nginx", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
-    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("out\n", Some(7)), "{}", text(&output.stderr));
+    assert_eq!(
+        (text(&output.stdout).as_str(), output.status.code()),
+        ("out\n", Some(7)),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(text(&output.stderr).starts_with("err\n"), "{}", text(&output.stderr));
     let output = pipeline.run_with_stdin(&["exec", "-i", "nginx", "--", "wc", "-c"], "twelve bytes");
-    assert_eq!(text(&output.stdout).trim(), "12", "stdin's end reaches the container: {}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout).trim(),
+        "12",
+        "stdin's end reaches the container: {}",
+        text(&output.stderr)
+    );
     // `script` gives kubectl a terminal.
     let config = pipeline.dir().join("admin.kubeconfig");
     let kubectl = pipeline.command(&[]).get_program().to_string_lossy().into_owned();
-    let typed = format!("KUBECONFIG={} {kubectl} exec -it nginx -- sh -c 'test -t 0 && echo terminal'", config.display());
-    let output = std::process::Command::new("script").args(["-qec", &typed, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    let typed = format!(
+        "KUBECONFIG={} {kubectl} exec -it nginx -- sh -c 'test -t 0 && echo terminal'",
+        config.display()
+    );
+    let output = std::process::Command::new("script")
+        .args(["-qec", &typed, "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     assert!(text(&output.stdout).contains("terminal"), "{}", text(&output.stdout));
 }
 
 fn port_forward(pipeline: &Pipeline) {
-    let mut child = pipeline.command(&["port-forward", "pod/nginx", ":80"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        pipeline.command(&["port-forward", "pod/nginx", ":80"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port: u16 = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+    let port: u16 =
+        line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
@@ -122,7 +153,13 @@ fn deployment(pipeline: &Pipeline) {
     assert_eq!(applied, "deployment.apps/web created\nservice/web created\n");
     pipeline.rolled_out("web");
     let all = pipeline.ok(&["get", "deploy,rs,pods,svc,endpointslices"]);
-    for part in ["deployment.apps/web", "replicaset.apps/web-", "pod/web-", "service/web", "endpointslice.discovery.k8s.io/web-"] {
+    for part in [
+        "deployment.apps/web",
+        "replicaset.apps/web-",
+        "pod/web-",
+        "service/web",
+        "endpointslice.discovery.k8s.io/web-",
+    ] {
         assert!(all.contains(part), "no {part} in\n{all}");
     }
     assert!(pipeline.apply(WEB).contains("deployment.apps/web unchanged"));
@@ -131,14 +168,21 @@ fn deployment(pipeline: &Pipeline) {
     pipeline.ok(&["set", "image", "deployment/web", "nginx=nginx:1.26"]);
     pipeline.rolled_out("web");
     let images = pipeline.get("pods -l app=web", "{.items[*].spec.containers[0].image}");
-    assert!(images.contains("nginx:1.26") && !pipeline.get("deployment web", "{.spec.template}").contains("1.25"), "{images}");
+    assert!(
+        images.contains("nginx:1.26") && !pipeline.get("deployment web", "{.spec.template}").contains("1.25"),
+        "{images}"
+    );
     let history = pipeline.ok(&["rollout", "history", "deployment/web"]);
     assert!(history.contains("REVISION") && history.contains('2'), "{history}");
     pipeline.ok(&["rollout", "undo", "deployment/web"]);
     pipeline.rolled_out("web");
-    assert!(pipeline.get("deployment web", "{.spec.template.spec.containers[0].image}").contains("nginx:1.25"));
+    assert!(
+        pipeline.get("deployment web", "{.spec.template.spec.containers[0].image}").contains("nginx:1.25")
+    );
     pipeline.apply(&WEB.replace("nginx:1.25", "nginx:1.27"));
     pipeline.rolled_out("web");
     pipeline.ok(&["delete", "deployment/web", "service/web"]);
-    pipeline.wait("the pods of web are gone", || pipeline.get("pods -l app=web", "{.items[*].metadata.name}").is_empty());
+    pipeline.wait("the pods of web are gone", || {
+        pipeline.get("pods -l app=web", "{.items[*].metadata.name}").is_empty()
+    });
 }

@@ -74,6 +74,8 @@ pub async fn handle(
         return unwrapped(client, path, request, headers).await;
     }
     let mut upstream = kubelet_request(path)?;
+    // A WebSocket handshake is a GET by its RFC; SPDY's is a POST.
+    *upstream.method_mut() = request.method().clone();
     for name in &COPIED {
         for value in headers.get_all(name) {
             upstream.headers_mut().append(name, value.clone());

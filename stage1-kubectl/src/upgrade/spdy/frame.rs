@@ -4,7 +4,7 @@
 //!
 //! Header blocks are zlib-compressed with a dictionary that both sides know. A zlib stream may say which dictionary it was
 //! made with and then consist of stored blocks that use none of it: `0x78 0xBB`, the dictionary's Adler-32, then
-//! `00 len !len data` for each block. Any inflater reads that.
+//! `00 len !len data` for each block. Any inflater reads that. An empty block ends each header block, as a flush does.
 //!
 //! # Invariants
 //! 1. The two zlib header bytes stand only before the first block of a connection.
@@ -165,6 +165,9 @@ impl HeaderWriter {
             block.put_u16_le(!len);
             block.put_slice(piece);
         }
+        // An empty block, as a flush writes it: Go's inflater hands out what it has only when it meets one, and takes the
+        // end of the frame inside a stream for a broken one.
+        block.put_slice(&[0, 0, 0, 0xff, 0xff]);
         block.freeze()
     }
 }

@@ -35,7 +35,7 @@ async fn a_stream_is_opened_fed_half_closed_and_read() {
     let block = &payload[16..];
     let len = u16::from_le_bytes([block[1], block[2]]);
     assert_eq!((block[0], !len), (0, u16::from_le_bytes([block[3], block[4]])));
-    assert_eq!(&block[5..], b"\0\0\0\x01\0\0\0\x0astreamtype\0\0\0\x05stdin");
+    assert_eq!(&block[5..], b"\0\0\0\x01\0\0\0\x0astreamtype\0\0\0\x05stdin\0\0\0\xff\xff");
     assert!(!opening.is_finished(), "a stream isn't open before the other side answered");
     server.write_all(&syn_reply(1)).await.unwrap();
     let mut stream = opening.await.unwrap();
