@@ -94,7 +94,11 @@ async fn run(
 ) -> Result<Answer, Status> {
     let authorization = arrival.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let user = server.authenticator.authenticate(&peer.certificates, authorization, arrival.received).await?;
-    let user = acting_as(server, Arc::new(user), &arrival.headers)?;
+    let user = match acting_as(server, Arc::new(user), &arrival.headers) {
+        Ok(user) => user,
+        Err(Refusal::Forbidden(status)) => return Err(*status),
+        Err(Refusal::WithoutUser(why)) => return Ok(internal_error(&arrival.uri, &why)),
+    };
     seen.lock().user = Some(user.clone());
     let long_running = is_long_running(&arrival.info);
     let _permit =
@@ -147,13 +151,14 @@ fn is_long_running(info: &RequestInfo) -> bool {
 }
 
 /// The user whom the request acts as: itself, or whom it may impersonate.
-fn acting_as(server: &ApiServer, user: Arc<UserInfo>, headers: &HeaderMap) -> Result<Arc<UserInfo>, Status> {
-    match impersonate(headers, &user, &*server.authorizer) {
-        Ok(None) => Ok(user),
-        Ok(Some(other)) => Ok(Arc::new(other)),
-        Err(Refusal::Forbidden(status)) => Err(*status),
-        Err(Refusal::WithoutUser(text)) => Err(Status::internal(text)),
-    }
+fn acting_as(server: &ApiServer, user: Arc<UserInfo>, headers: &HeaderMap) -> Result<Arc<UserInfo>, Refusal> {
+    Ok(impersonate(headers, &user, &*server.authorizer)?.map_or(user, Arc::new))
+}
+
+/// What filters answer that know nothing of Status yet.
+fn internal_error(uri: &str, why: &str) -> Answer {
+    let text = format!("Internal Server Error: {uri:?}: {why}\n");
+    respond::text(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
 /// Asks the authorizers.

@@ -25,6 +25,7 @@ pub mod non_resource;
 pub mod options;
 pub mod patch;
 pub mod pods;
+pub mod policy;
 pub mod respond;
 pub mod reviews;
 pub mod scale;

@@ -8,8 +8,10 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use stage1_kubectl::time::parse_duration;
 
 use crate::filters::in_flight::{DEFAULT_MAX_READS, DEFAULT_MAX_WRITES};
 
@@ -91,6 +93,9 @@ pub struct ClusterFlags {
     /// Let requests without credentials in as system:anonymous
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub anonymous_auth: bool,
+    /// How long Events are kept
+    #[arg(long, default_value = "1h0m0s", value_parser = parse_ttl, value_name = "DURATION")]
+    pub event_ttl: Duration,
     /// CA of the kubelets' serving certificates (default: they are not verified)
     #[arg(long, value_name = "FILE")]
     pub kubelet_certificate_authority: Option<PathBuf>,
@@ -130,6 +135,12 @@ impl Default for ClusterFlags {
     }
 }
 
+/// A duration that isn't negative, as `1h0m0s`.
+fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is not a duration like 1h0m0s");
+    Duration::try_from(parse_duration(text).ok_or_else(bad)?).map_err(|_| bad())
+}
+
 /// First and last port of a range.
 ///
 /// # Errors
@@ -151,6 +162,8 @@ mod tests {
         assert_eq!(flags.secure_port, 6443);
         assert_eq!(flags.bind_address, [IpAddr::from([127, 0, 0, 1])]);
         assert!(flags.anonymous_auth);
+        assert_eq!(flags.event_ttl, crate::store::event_ttl::EVENT_TTL);
+        assert!(parse_ttl("-1s").is_err() && parse_ttl("soon").is_err());
     }
 
     #[test]

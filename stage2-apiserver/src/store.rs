@@ -18,7 +18,7 @@
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/registry/generic/registry/store.go` and `storage/etcd3/store.go` `GuaranteedUpdate`. Left out: hooks (`AfterCreate`, …),
-//! TTLs of Events (a sweep removes them).
+//! leases for Events ([`event_ttl`] sweeps).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use crate::storage::{Expect, KeyValue, Revision, Storage, StorageError, Write};
 use crate::watch_cache::{At, CachedObject, Cacher, Caches, ListOptions, Listed};
 
 pub mod deletion;
+pub mod event_ttl;
 
 pub use deletion::{DeletePlan, DeleteRequest, DeletionPolicy};
 

@@ -5,7 +5,7 @@
 //!
 //! Clients send whole objects, but not every field is theirs: the status belongs to controllers, the spec doesn't change through `/status`,
 //! the generation counts changes of the spec. A strategy puts the fields that the request may not touch back to what they were.
-//! What is the same for every kind (metadata, order of the steps) is in [`create`], [`update`] and [`delete`]; a kind states only its own
+//! What is the same for every kind (metadata, order of the steps) is in [`create`] and [`update`]; a kind states only its own
 //! rules, as one [`Rules`] entry in [`table`]. A kind without an entry gets the generic rules, so it works from the first day.
 //!
 //! # Invariants
@@ -14,13 +14,12 @@
 //! 3. UID, creation time and deletion time are the server's.
 //!
 //! # In Kubernetes
-//! `pkg/registry/*/*/strategy.go`, `apiserver/pkg/registry/rest/{create,update,delete}.go`. Left out: managedFields (a later chapter),
+//! `pkg/registry/*/*/strategy.go`, `apiserver/pkg/registry/rest/{create,update}.go`. Left out: managedFields (a later chapter),
 //! dropping of fields whose feature gate is off.
 
 pub mod batch;
 pub mod core;
 pub mod create;
-pub mod delete;
 pub mod pod;
 pub mod qos;
 pub mod service;
@@ -38,6 +37,7 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 
 use crate::schema;
+use crate::store::DeletionPolicy;
 use crate::validation::names::{self, NameRule};
 use crate::validation::{Errors, fields};
 
@@ -86,10 +86,8 @@ pub trait Strategy: Sync {
     fn validate_status_update(&self, new: &Object, old: &Object) -> Errors;
     /// What works but should be told: `Warning` headers.
     fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String>;
-    /// `Some(seconds)` if the object is given time to end when it is deleted.
-    fn graceful_deletion(&self, object: &Object, requested_seconds: Option<i64>) -> Option<i64>;
-    /// Dependents stay when the delete request says nothing about them.
-    fn orphans_by_default(&self) -> bool;
+    /// What deleting an object of the kind means.
+    fn deletion_policy(&self) -> DeletionPolicy;
     /// PUT of an object that doesn't exist creates it.
     fn allow_create_on_update(&self) -> bool;
 }
@@ -127,8 +125,8 @@ pub struct Rules {
     pub resets_status_on_create: bool,
     /// PUT creates.
     pub create_on_update: bool,
-    /// Dependents stay by default.
-    pub orphans: bool,
+    /// Deletion.
+    pub deletion: DeletionPolicy,
     /// The kind's part of preparing a new object; status and generation are done.
     pub create: fn(&mut Value, &Context),
     /// The kind's part of preparing an update; runs before the generation is counted.
@@ -143,8 +141,6 @@ pub struct Rules {
     pub validate_status: fn(&Value, &Value) -> Errors,
     /// Warnings.
     pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
-    /// Grace on deletion.
-    pub graceful: fn(&Value, Option<i64>) -> Option<i64>,
 }
 
 impl Rules {
@@ -159,7 +155,7 @@ impl Rules {
             status: true,
             resets_status_on_create: true,
             create_on_update: false,
-            orphans: false,
+            deletion: DeletionPolicy { graceful: false, orphan_by_default: false },
             create: |_, _| {},
             update: |_, _, _| {},
             status_update: |_, _, _| {},
@@ -167,7 +163,6 @@ impl Rules {
             validate_update: |_, _| Errors::new(),
             validate_status: |_, _| Errors::new(),
             warnings: |_, _| Vec::new(),
-            graceful: |_, _| None,
         }
     }
 
@@ -262,12 +257,8 @@ impl Strategy for Rules {
         (self.warnings)(new.as_value(), old.map(Object::as_value))
     }
 
-    fn graceful_deletion(&self, object: &Object, requested_seconds: Option<i64>) -> Option<i64> {
-        (self.graceful)(object.as_value(), requested_seconds)
-    }
-
-    fn orphans_by_default(&self) -> bool {
-        self.orphans
+    fn deletion_policy(&self) -> DeletionPolicy {
+        self.deletion
     }
 
     fn allow_create_on_update(&self) -> bool {

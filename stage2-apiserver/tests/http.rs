@@ -1,4 +1,5 @@
 //! The HTTP boundary: bad input gets a clear answer in Kubernetes' words, and the server stays up.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
 
 mod support {
     pub mod raw;
@@ -105,15 +106,71 @@ async fn an_expired_watch_gets_one_event_of_410() {
         let name = format!("c{round}");
         client.json("POST", CONFIG_MAPS, &config_map(&name)).await;
     }
+    // What is older than the store's history and the cache's memory is gone.
+    let storage = cluster.cluster.api_server.stores.caches().storage().clone();
+    let now = storage.freshness("/").await.expect("a revision").revision;
+    storage.compact(now).await.expect("compacted");
     let watch = client.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1&timeoutSeconds=1")).await;
     assert_eq!(watch.code, 200);
     let event: Value = serde_json::from_slice(&watch.body).unwrap_or_default();
-    // A young cluster still has its whole history in the window, or it says so.
-    if event["type"] == "ERROR" {
-        assert_eq!(event["object"]["code"], 410);
-    } else {
-        assert!(watch.text().contains("\"ADDED\""), "{}", watch.text());
+    assert_eq!(
+        (&event["type"], &event["object"]["code"]),
+        (&json!("ERROR"), &json!(410)),
+        "{}",
+        watch.text()
+    );
+    assert_eq!(event["object"]["reason"], "Expired");
+    assert_eq!(event["object"]["message"].as_str().map(|m| &m[..24]), Some("too old resource version"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_creates_at_once_take_what_a_quota_of_five_has() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let quota =
+        json!({ "metadata": { "name": "q" }, "spec": { "hard": { "pods": "5", "requests.cpu": "10" } } });
+    let mut quota = client.json("POST", quotas, &quota).await.json();
+    quota["status"] = json!({ "hard": quota["spec"]["hard"], "used": { "pods": "0", "requests.cpu": "0" } });
+    assert_eq!(client.json("PUT", &format!("{quotas}/q/status"), &quota).await.code, 200);
+    let mut creates = tokio::task::JoinSet::new();
+    for index in 0..20 {
+        let mut client = Raw::admin(&cluster);
+        creates.spawn(async move {
+            let container =
+                json!({ "name": "c", "image": "i", "resources": { "requests": { "cpu": "100m" } } });
+            // Half of them let the server choose the name.
+            let metadata = if index % 2 == 0 {
+                json!({ "name": format!("p{index}") })
+            } else {
+                json!({ "generateName": "p-" })
+            };
+            let pod = json!({ "metadata": metadata, "spec": { "containers": [container] } });
+            client.json("POST", "/api/v1/namespaces/default/pods", &pod).await
+        });
     }
+    let answers = creates.join_all().await;
+    let made = answers.iter().filter(|a| a.code == 201).count();
+    let refused: Vec<_> = answers.iter().filter(|a| a.code != 201).collect();
+    assert_eq!(made, 5);
+    for answer in refused {
+        assert_eq!(answer.code, 403, "{}", answer.text());
+        assert!(
+            answer.text().contains(
+                "is forbidden: exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5"
+            ),
+            "{}",
+            answer.text()
+        );
+    }
+    let used = client.get(&format!("{quotas}/q")).await.json()["status"]["used"].clone();
+    assert_eq!(used, json!({ "pods": "5", "requests.cpu": "500m" }));
+    assert_eq!(
+        client.get("/api/v1/namespaces/default/pods").await.json()["items"].as_array().map(Vec::len),
+        Some(5)
+    );
+    // A dry run reserves nothing, and neither does what the quota doesn't count.
+    assert_eq!(client.json("POST", CONFIG_MAPS, &config_map("free")).await.code, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]

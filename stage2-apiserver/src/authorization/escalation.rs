@@ -63,12 +63,14 @@ pub(super) fn check(
     };
     let wanted: Arc<[PolicyRule]> = match resource {
         "roles" | "clusterroles" => {
-            if may("escalate", resource, object.name()) {
+            // A new role has no name yet as far as the request is concerned: `resourceNames` can't allow it.
+            if may("escalate", resource, old.map_or("", Object::name)) {
                 return Ok(());
             }
             let aggregates =
                 |object: &Object| object.get("/aggregationRule").is_some_and(|rule| !rule.is_null());
-            if aggregates(object) && confirm(index, user, "", &everything()).is_err() {
+            let aggregated = aggregates(object) || old.is_some_and(aggregates);
+            if aggregated && confirm(index, user, "", &everything()).is_err() {
                 return Err(refuse("must have cluster-admin privileges to use the aggregationRule"));
             }
             rules_of(object).into()

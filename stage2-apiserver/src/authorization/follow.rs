@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use stage1_kubectl::object::Object;
+use stage1_kubectl::status::Status;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,8 @@ const FOLLOWED: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     ("", "pods"),
 ];
+/// How many of them are RBAC's.
+const RBAC_KINDS: usize = 4;
 
 /// Starts to follow, and waits until the indices are complete.
 pub async fn start(caches: &Caches, stop: &CancellationToken) -> Arc<ClusterAuthorizer> {
@@ -48,6 +51,22 @@ pub async fn start(caches: &Caches, stop: &CancellationToken) -> Arc<ClusterAuth
         let _ = ready.wait_for(|ready| *ready).await;
     }
     authorizer
+}
+
+/// The RBAC index as the store has it now, for a question whose answer must not be a moment old.
+///
+/// # Errors
+/// 504 when the caches don't get there in time.
+pub async fn read_now(caches: &Caches) -> Result<ClusterAuthorizer, Status> {
+    let authorizer = ClusterAuthorizer::default();
+    for (group, resource) in &FOLLOWED[..RBAC_KINDS] {
+        let info = registry::find_group_resource(group, resource).expect("built-in resources are registered");
+        let prefix = info.key_prefix(None);
+        let cacher = caches.of(&prefix);
+        cacher.wait_for(At::Consistent).await?;
+        cacher.present(&prefix).iter().for_each(|cached| authorizer.learn(&cached.object));
+    }
+    Ok(authorizer)
 }
 
 async fn follow(

@@ -32,7 +32,8 @@ use super::{Routed, convert, list, namespaces};
 use crate::admission::Operation;
 use crate::negotiation::body_format;
 use crate::registry::ResourceInfo;
-use crate::store::{Deleted, DeletionPolicy};
+use crate::store::Deleted;
+use crate::strategies;
 use crate::watch_cache::CachedObject;
 
 /// Objects of a collection that are deleted at a time.
@@ -128,7 +129,7 @@ async fn delete(routed: &Routed<'_>, name: &str, options: &DeleteOptions) -> Res
         std::future::ready(admitted.map(drop))
     };
     let asked = options.request(routed.context.now);
-    let policy = DeletionPolicy::of(resource.group, resource.kind);
+    let policy = strategies::for_kind(&resource.gvk(), resource.namespaced).deletion_policy();
     let store = server.stores.of(resource);
     if resource.group.is_empty()
         && resource.resource == "namespaces"

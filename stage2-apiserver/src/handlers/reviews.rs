@@ -124,10 +124,11 @@ fn check_local(context: &Context, review: &Object) -> Result<(), Status> {
     let namespace = review.get_str("/spec/resourceAttributes/namespace").unwrap_or("");
     match namespace == context.info.namespace {
         true => Ok(()),
-        false => Err(Status::bad_request(format!(
-            "spec.resourceAttributes.namespace must match namespace: {}",
-            context.info.namespace
-        ))),
+        false => {
+            let field = "spec.resourceAttributes.namespace";
+            let error = FieldError::invalid(field, namespace, "must match metadata.namespace");
+            Err(Status::invalid(".authorization.k8s.io", "", &[error]))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
-use super::{Context, convert};
+use super::{Context, convert, policy};
 use crate::admission::{Attributes, ObjectReader, Operation};
 use crate::allocator::service::Transaction;
 use crate::registry::{self, ResourceInfo};
@@ -137,6 +137,14 @@ async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
 pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Object, Status> {
     for attempt in 1.. {
         let (object, transaction) = gates_of_create(request, sent.clone()).await?;
+        if attempt == 1 {
+            // Another name is no other use: what was reserved for the first try is good for the next.
+            let attributes = request.attributes(Operation::Create, request.resource.gvk());
+            if let Err(refusal) = policy::reserve_quota(request.context, &attributes, &object, None).await {
+                settle(request, transaction, false);
+                return Err(refusal);
+            }
+        }
         let stored = convert::to_stored(request.resource, object);
         let outcome = request.store().create(stored, request.dry_run).await;
         settle(request, transaction, outcome.is_ok() && !request.dry_run);
@@ -167,6 +175,7 @@ async fn gates_of_create(
     let attributes = request.attributes(Operation::Create, request.resource.gvk());
     server.admission.admit(&attributes, &mut object, None, &server.stores)?;
     strategy.default(&mut object);
+    policy::check_escalation(request.context, &object, None).await?;
     let context = request.strategy_context();
     let mut transaction = Transaction::default();
     if request.is_service() {
@@ -238,7 +247,7 @@ pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<O
         let mut new = change(&current)?;
         check_version(request, &new, &cached)?;
         new.set_resource_version(current.resource_version());
-        gates_of_update(request, &mut new, &current)?;
+        gates_of_update(request, &mut new, &current).await?;
         Ok(convert::to_stored(request.resource, new))
     };
     let updated =
@@ -250,11 +259,12 @@ pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<O
 }
 
 /// Mutate → prepare → validate → validating admission.
-fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Object) -> Result<(), Status> {
+async fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Object) -> Result<(), Status> {
     let (server, strategy) = (&request.context.server, request.strategy());
     let attributes = request.attributes(Operation::Update, request.resource.gvk());
     strategy.default(new);
     server.admission.admit(&attributes, new, Some(old), &server.stores)?;
+    policy::check_escalation(request.context, new, Some(old)).await?;
     let part = match request.subresource {
         "" | "ephemeralcontainers" | "resize" | "scale" => Part::Main,
         _ => Part::Status,
@@ -269,6 +279,13 @@ fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Object) -
         warnings.extend(server.admission.validate(&attributes, Some(new), Some(old), &server.stores)?);
         Ok(warnings)
     });
+    let judged = match judged {
+        Ok(warnings) => {
+            let reserved = policy::reserve_quota(request.context, &attributes, new, Some(old)).await;
+            reserved.map(|()| warnings)
+        }
+        refused => refused,
+    };
     settle(request, transaction, judged.is_ok() && !request.dry_run);
     request.context.warn(judged?);
     Ok(())

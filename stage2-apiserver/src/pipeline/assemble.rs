@@ -28,7 +28,7 @@ use crate::pki::{Identity, Pki};
 use crate::registry;
 use crate::server::{self, ApiServer};
 use crate::storage::{Storage, compaction};
-use crate::store::Stores;
+use crate::store::{Stores, event_ttl};
 use crate::streaming::KubeletClient;
 use crate::watch_cache::{At, Caches};
 
@@ -100,6 +100,8 @@ pub async fn assemble(
         let info = registry::find_group_resource(group, resource).expect("a built-in resource");
         server.stores.of(info).cacher().wait_for(At::Any).await.map_err(anyhow::Error::from)?;
     }
+    let events = registry::find("", "v1", "events").expect("events are registered");
+    tokio::spawn(event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
     let mut names: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
     names.push(service_ip.to_string());
     names.extend(flags.bind_address.iter().chain(&flags.advertise_address).map(ToString::to_string));

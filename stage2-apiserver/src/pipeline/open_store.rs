@@ -114,7 +114,11 @@ async fn etcd(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::
     let process = EtcdProcess::start(&options).await.context("starting etcd")?;
     let storage = EtcdStorage::connect(process.config.clone()).await.context("connecting to our etcd")?;
     let description = format!("etcd, {} started as process {}", program.display(), process.pid());
-    let stop = Box::pin(process.stop());
+    let closing = storage.closing();
+    let stop = Box::pin(async move {
+        closing.cancel();
+        process.stop().await;
+    });
     Ok(Some(Opened { storage: Arc::new(storage), description, stop: Some(stop) }))
 }
 

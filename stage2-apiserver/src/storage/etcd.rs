@@ -58,6 +58,7 @@ pub struct EtcdConfig {
 pub struct EtcdStorage {
     kv: KvClient,
     hub: Arc<Hub>,
+    closing: CancellationToken,
     _stop: DropGuard,
 }
 
@@ -98,7 +99,12 @@ impl EtcdStorage {
         let stop = CancellationToken::new();
         let watcher = client.watch_client().max_decoding_message_size(MESSAGE_BYTES);
         tokio::spawn(etcd_hub::run(watcher, kv.clone(), hub.clone(), stop.clone()));
-        Ok(EtcdStorage { kv, hub, _stop: stop.drop_guard() })
+        Ok(EtcdStorage { kv, hub, closing: stop.clone(), _stop: stop.drop_guard() })
+    }
+
+    /// Ends the watch stream when it is cancelled: before etcd itself is stopped, so that its end is no news.
+    pub fn closing(&self) -> CancellationToken {
+        self.closing.clone()
     }
 
     async fn list_all(&self, request: ListRequest) -> Result<Page, StorageError> {

@@ -11,6 +11,7 @@
 //! # Invariants
 //! 1. At most one etcd runs for a data directory (etcd itself holds a lock, too).
 //! 2. Only a process that was started for this data directory is ever signalled.
+//! 3. It doesn't get the signals of our terminal: whoever still writes while stopping can.
 //!
 //! # In Kubernetes
 //! kubeadm's static pod manifest for etcd (`cmd/kubeadm/app/phases/etcd/local.go`) has the same flags. Left out: several members.
@@ -20,6 +21,7 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -195,6 +197,8 @@ fn spawn(options: &EtcdOptions) -> io::Result<(Child, String)> {
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
+        // Ctrl-C goes to the terminal's whole process group; etcd is stopped last, and by us.
+        .process_group(0)
         .spawn()?;
     Ok((child, client))
 }

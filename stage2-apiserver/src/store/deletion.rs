@@ -76,16 +76,6 @@ pub struct DeletionPolicy {
     pub orphan_by_default: bool,
 }
 
-impl DeletionPolicy {
-    /// The policy of a kind.
-    pub fn of(group: &str, kind: &str) -> Self {
-        DeletionPolicy {
-            graceful: (group, kind) == ("", "Pod"),
-            orphan_by_default: matches!((group, kind), ("batch", "Job") | ("", "ReplicationController")),
-        }
-    }
-}
-
 /// What to write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeletePlan {

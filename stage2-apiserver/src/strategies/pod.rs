@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{Context, qos};
-use crate::validation::fields::{at, child, child_mut, items_mut, list, opt_int, remove, set, text, texts};
+use crate::validation::fields::{at, child, child_mut, items_mut, list, remove, set, text, texts};
 
 /// A new pod.
 pub fn create(pod: &mut Value, _: &Context) {
@@ -92,15 +92,4 @@ pub fn status_update(new: &mut Value, old: &Value, _: &Context) {
     let class = text(child(old, "status"), "qosClass");
     let class = if class.is_empty() { qos::compute_pod_qos(child(old, "spec")) } else { class };
     set(child_mut(new, "status"), "qosClass", class);
-}
-
-/// The grace period; 0 for a pod that no kubelet runs.
-pub fn graceful(pod: &Value, requested_seconds: Option<i64>) -> Option<i64> {
-    let spec = child(pod, "spec");
-    let ended = matches!(text(child(pod, "status"), "phase"), "Failed" | "Succeeded");
-    if text(spec, "nodeName").is_empty() || ended {
-        return Some(0);
-    }
-    let period = requested_seconds.or_else(|| opt_int(spec, "terminationGracePeriodSeconds")).unwrap_or(0);
-    Some(if period < 0 { 1 } else { period })
 }

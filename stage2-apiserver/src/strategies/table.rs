@@ -5,6 +5,7 @@
 
 use super::Generation::{Absent, Fixed, Spec, SpecAndAnnotations};
 use super::{Rules, batch, core, pod, service, warnings};
+use crate::store::DeletionPolicy;
 use crate::validation::discovery::ingress as ingresses;
 use crate::validation::{
     apps, batch as jobs, discovery, names, node as nodes, pod as pods, policy, quota, rbac, secret,
@@ -33,7 +34,7 @@ pub static TABLE: &[Rules] = &[
         update: pod::update,
         status_update: pod::status_update,
         warnings: warnings::pod,
-        graceful: pod::graceful,
+        deletion: DeletionPolicy { graceful: true, orphan_by_default: false },
         validate: pods::pod,
         validate_update: pods::pod_update,
         validate_status: pods::pod_status_update,
@@ -74,7 +75,7 @@ pub static TABLE: &[Rules] = &[
     Rules::new("", "ServiceAccount"),
     Rules {
         generation: Spec,
-        orphans: true,
+        deletion: DeletionPolicy { graceful: false, orphan_by_default: true },
         validate: apps::replication_controller,
         validate_update: apps::replication_controller_update,
         ..Rules::new("", "ReplicationController")
@@ -142,7 +143,7 @@ pub static TABLE: &[Rules] = &[
     },
     Rules {
         generation: Spec,
-        orphans: true,
+        deletion: DeletionPolicy { graceful: false, orphan_by_default: true },
         create: batch::create,
         warnings: warnings::template,
         validate: jobs::job,

@@ -46,22 +46,14 @@ fn a_write_to_the_status_keeps_the_spec_and_the_generation() {
 }
 
 #[test]
-fn an_unscheduled_pod_is_deleted_at_once_and_a_running_one_gets_time() {
-    let strategy = for_kind(&GroupVersionKind::new("", "v1", "Pod"), true);
-    let pod = |node: &str| {
-        object(
-            json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "metadata": {"name": "p"}}),
-        )
-    };
-    let delete = |pod: &Object| delete::before_delete(strategy, pod, None, None, Timestamp::UNIX_EPOCH);
-    assert_eq!(delete(&pod("")), delete::Deletion::Now);
-    match delete(&pod("n")) {
-        delete::Deletion::Marked(marked) => {
-            assert_eq!(marked.get_str("/metadata/deletionTimestamp"), Some("1970-01-01T00:00:30Z"));
-            assert_eq!(delete(&marked), delete::Deletion::Pending);
-        }
-        other => panic!("{other:?}"),
-    }
+fn pods_get_time_to_stop_and_jobs_leave_their_pods_behind() {
+    let policy =
+        |group: &str, kind: &str| for_kind(&GroupVersionKind::new(group, "v1", kind), true).deletion_policy();
+    assert!(policy("", "Pod").graceful && !policy("", "Pod").orphan_by_default);
+    assert!(
+        policy("batch", "Job").orphan_by_default && policy("", "ReplicationController").orphan_by_default
+    );
+    assert_eq!(policy("apps", "Deployment"), DeletionPolicy::default());
 }
 
 #[test]

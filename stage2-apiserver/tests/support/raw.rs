@@ -1,4 +1,5 @@
 //! A client without opinions: any method, any header, and the answer as it came.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::sync::Arc;
 
