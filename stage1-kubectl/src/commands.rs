@@ -31,8 +31,12 @@ pub mod attach;
 pub mod auth;
 /// `kubectl autoscale`.
 pub mod autoscale;
+/// `kubectl certificate`.
+pub mod certificate;
 /// `kubectl cluster-info`.
 pub mod cluster_info;
+/// `kubectl completion`.
+pub mod completion;
 /// `kubectl config`.
 pub mod config;
 /// `kubectl create`.
@@ -41,12 +45,16 @@ pub mod create;
 pub mod delete;
 /// `kubectl describe`.
 pub mod describe;
+/// `kubectl diff`.
+pub mod diff;
 /// `kubectl edit`.
 pub mod edit;
 /// `kubectl events`.
 pub mod events;
 /// `kubectl exec`.
 pub mod exec;
+/// `kubectl explain`.
+pub mod explain;
 /// `kubectl expose`.
 pub mod expose;
 /// `kubectl get`.
@@ -113,8 +121,12 @@ pub enum Command {
     Auth(auth::AuthArgs),
     /// Auto-scale a deployment, replica set, stateful set, or replication controller.
     Autoscale(autoscale::AutoscaleArgs),
+    /// Modify or query certificate signing requests.
+    Certificate(certificate::CertificateArgs),
     /// Display addresses of the control plane and services with label kubernetes.io/cluster-service=true.
     ClusterInfo,
+    /// Output shell completion code for the specified shell.
+    Completion(completion::CompletionArgs),
     /// Modify kubeconfig files.
     Config(config::ConfigArgs),
     /// Mark node as unschedulable.
@@ -125,6 +137,8 @@ pub enum Command {
     Delete(delete::DeleteArgs),
     /// Show details of a specific resource or group of resources.
     Describe(describe::DescribeArgs),
+    /// Diff the live version against a would-be applied version.
+    Diff(diff::DiffArgs),
     /// Drain node in preparation for maintenance.
     Drain(node_upkeep::DrainArgs),
     /// Edit a resource on the server.
@@ -133,6 +147,8 @@ pub enum Command {
     Events(events::EventsArgs),
     /// Execute a command in a container.
     Exec(exec::ExecArgs),
+    /// Get documentation for a resource.
+    Explain(explain::ExplainArgs),
     /// Take a workload or service and expose it as a new Kubernetes service.
     Expose(expose::ExposeArgs),
     /// Display one or many resources.
@@ -182,16 +198,20 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Attach(args) => attach::run(ctx, args).await,
         Command::Auth(args) => auth::run(ctx, args).await,
         Command::Autoscale(args) => autoscale::run(ctx, args).await,
+        Command::Certificate(args) => certificate::run(ctx, args).await,
         Command::ClusterInfo => cluster_info::run(ctx).await,
+        Command::Completion(args) => completion::run(ctx, &args),
         Command::Config(args) => config::run(ctx, args).await,
         Command::Cordon(args) => node_upkeep::cordon(ctx, args, true).await,
         Command::Create(args) => create::run(ctx, args).await,
         Command::Delete(args) => delete::run(ctx, args).await,
         Command::Describe(args) => describe::run(ctx, args).await,
+        Command::Diff(args) => diff::run(ctx, args).await,
         Command::Drain(args) => node_upkeep::drain(ctx, args).await,
         Command::Edit(args) => edit::run(ctx, args).await,
         Command::Events(args) => events::run(ctx, args).await,
         Command::Exec(args) => exec::run(ctx, args).await,
+        Command::Explain(args) => explain::run(ctx, args).await,
         Command::Expose(args) => expose::run(ctx, args).await,
         Command::Get(args) => get::run(ctx, *args).await,
         Command::Journey(args) => journey::run(ctx, args).await,
