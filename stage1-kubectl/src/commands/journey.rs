@@ -71,7 +71,10 @@ pub async fn run(ctx: &Context, args: JourneyArgs) -> Result<(), Failure> {
     let everyone: Vec<String> =
         [&cast.owners[..], &cast.services[..], std::slice::from_ref(&cast.pod)].concat();
     let recorded = page::about(&read(ctx, args.journey_file.as_deref())?, &everyone);
-    let steps: Vec<Step> = select(&cast, &recorded, &trail::steps(&pod, &events, &slices));
+    let mut told = trail::steps(&pod, &events, &slices);
+    // Who asked for the topmost owner asked for the pod.
+    told.extend(owners.last().and_then(trail::sent));
+    let steps: Vec<Step> = select(&cast, &recorded, &told);
     match args.output.as_str() {
         "json" => ctx.print(&printers::to_json(&serde_json::json!(steps))),
         _ => ctx.print(&page::render(&name, &steps)),

@@ -69,13 +69,13 @@ pub fn select(cast: &Cast, recorded: &[Step], trail: &[Step]) -> Vec<Step> {
 }
 // ANCHOR_END: select-steps
 
-/// A step that is known to the second goes behind the earlier stages' steps of that second.
+/// A step that is known to the second goes behind the earlier stages' steps of that second, or else before the later ones.
 fn place(step: &Step, recorded: &[Step]) -> Step {
     let second = step.at_micros..step.at_micros + SECOND_MICROS;
-    let before =
-        recorded.iter().filter(|other| other.stage < step.stage && second.contains(&other.at_micros));
-    let at_micros = before.map(|other| other.at_micros).max().unwrap_or(step.at_micros);
-    Step { at_micros, ..step.clone() }
+    let within = || recorded.iter().filter(|other| second.contains(&other.at_micros));
+    let before = within().filter(|other| other.stage < step.stage).map(|other| other.at_micros).max();
+    let after = within().filter(|other| other.stage > step.stage).map(|other| other.at_micros).min();
+    Step { at_micros: before.or(after).unwrap_or(step.at_micros), ..step.clone() }
 }
 
 /// Tells every step once.

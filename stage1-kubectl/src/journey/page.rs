@@ -45,7 +45,7 @@ const MAX_LINES: usize = 32;
 /// How many of them stand at the end.
 const LAST_LINES: usize = 12;
 /// A reason longer than this is cut.
-const MAX_WHY_CHARS: usize = 120;
+const MAX_WHY_CHARS: usize = 90;
 
 // ANCHOR: render-journey
 /// Renders the steps of one object's journey.
@@ -63,7 +63,9 @@ pub fn render(title: &str, steps: &[Step]) -> String {
             let _ = writeln!(page, "{:>13} {} more steps", "…", hidden.len());
         }
         if !hidden.contains(&at) {
-            page.push_str(&line(one, start));
+            // The same place in the source is named once in a row.
+            let known = at > 0 && told[at - 1].step.source == one.step.source;
+            page.push_str(&line(one, title, start, known));
         }
     }
     for (stage, meaning) in SILENCE {
@@ -75,15 +77,15 @@ pub fn render(title: &str, steps: &[Step]) -> String {
 }
 // ANCHOR_END: render-journey
 
-/// `② +12.3 ms  Pod d/p: stored (because)  [file:line]`, with a count and the last time of what repeats.
-fn line(told: &Told, start: i64) -> String {
+/// `② +12.3 ms  pod: stored (because)  [file:line]`, with a count and the last time of what repeats.
+fn line(told: &Told, title: &str, start: i64, source_known: bool) -> String {
     let Told { step, times, last_at_micros } = told;
+    let decided = step.decided.strip_prefix(&step.object).map_or(step.decided.as_str(), str::trim_start);
     let mut text = format!(
-        "{} {:>10}  {}: {}",
+        "{} {:>10}  {}: {decided}",
         sign(step.stage),
         since(step.at_micros - start),
-        step.object,
-        step.decided
+        short_name(&step.object, title)
     );
     if !step.why.is_empty() {
         let cut = if step.why.chars().count() > MAX_WHY_CHARS { "…" } else { "" };
@@ -93,10 +95,19 @@ fn line(told: &Told, start: i64) -> String {
     if *times > 1 {
         let _ = write!(text, " ×{times}, last {}", since(last_at_micros - start));
     }
-    if !step.source.is_empty() {
+    if !step.source.is_empty() && !source_known {
         let _ = write!(text, "  [{}]", step.source);
     }
     text + "\n"
+}
+
+/// The object of the page by its kind alone, others without their namespace.
+fn short_name(object: &str, title: &str) -> String {
+    let Some((kind, name)) = object.split_once(' ') else { return object.to_string() };
+    match object == title {
+        true => kind.to_lowercase(),
+        false => format!("{kind} {}", name.rsplit('/').next().unwrap_or(name)),
+    }
 }
 
 /// `+12.3 ms`, `+4.21 s`, `+5m12s`.
@@ -141,8 +152,8 @@ mod tests {
         expect![[r#"
             Pod d/p, through the six stages
 
-            ②    +0.0 ms  Pod d/p: stored (because)
-            ④   +12.3 ms  Pod d/p: bound (because)
+            ②    +0.0 ms  pod: stored (because)
+            ④   +12.3 ms  pod: bound (because)
             ①          –  no client's request is on record
             ③          –  no controller made it: a bare pod has none, a Deployment's pod needs a running controller manager
             ⑤          –  no kubelet has taken it: is its node Ready?

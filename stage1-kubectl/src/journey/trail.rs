@@ -33,6 +33,22 @@ pub fn steps(pod: &Object, events: &[Object], slices: &[Object]) -> Vec<Step> {
     steps
 }
 
+/// Who asked for an object that nobody controls: the first field manager, else somebody.
+#[must_use]
+pub fn sent(object: &Object) -> Option<Step> {
+    let created = object.get_str("/metadata/creationTimestamp")?.parse::<Timestamp>().ok()?;
+    let managers = object.get("/metadata/managedFields").and_then(Value::as_array);
+    let first = managers.and_then(|list| list.first()).and_then(|entry| entry.get("manager")?.as_str());
+    Some(Step {
+        stage: Stage::Kubectl,
+        object: object_name(object.kind(), object.namespace(), object.name()),
+        decided: "sent".into(),
+        why: format!("by {}", first.unwrap_or("a client")),
+        at_micros: created.as_microsecond(),
+        source: String::new(),
+    })
+}
+
 struct Trail<'a> {
     pod: &'a Object,
     name: String,
@@ -55,17 +71,7 @@ impl Trail<'_> {
                 "created".into(),
                 format!("{} {} needs it", owner.kind, owner.name),
             ),
-            None => {
-                let managers = self.pod.get("/metadata/managedFields").and_then(Value::as_array);
-                let first =
-                    managers.and_then(|list| list.first()).and_then(|entry| entry.get("manager")?.as_str());
-                self.step(
-                    Stage::Kubectl,
-                    created,
-                    "sent".into(),
-                    format!("by {}", first.unwrap_or("a client")),
-                )
-            }
+            None => sent(self.pod),
         };
         let stored = self.step(Stage::ApiServer, created, "stored".into(), format!("uid {}", self.pod.uid()));
         asked.into_iter().chain(stored).collect()
