@@ -87,6 +87,8 @@ pub mod set;
 pub mod taint;
 /// `kubectl top`.
 pub mod top;
+/// Waiting for one object.
+pub mod until;
 /// `kubectl version`.
 pub mod version;
 /// `kubectl wait`.

@@ -214,8 +214,13 @@ impl Context {
 
     /// Prints to standard output. A closed pipe ends the command silently.
     pub fn print(&self, text: &str) {
+        self.print_bytes(text.as_bytes());
+    }
+
+    /// The same for output that need not be text.
+    pub fn print_bytes(&self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
             std::process::exit(0);
         }
     }

@@ -84,6 +84,17 @@ impl Failure {
         }
     }
 
+    /// As one of several: what isn't the server's refusal is said without `error: `.
+    fn bare(&self) -> String {
+        match self {
+            Failure::Message(text) => text.clone(),
+            Failure::Several(failures) => {
+                failures.iter().map(Failure::bare).collect::<Vec<_>>().join("\n")
+            }
+            other => other.report().0,
+        }
+    }
+
     /// Adds what was being done: `error when creating "x.yaml": …`.
     pub fn while_doing(self, verb: &str, source: &str) -> Self {
         match self {
@@ -102,7 +113,8 @@ impl Failure {
             Failure::Message(text) if text.starts_with("error: ") => (text.clone(), 1),
             Failure::Message(text) => (format!("error: {text}"), 1),
             Failure::Several(failures) => {
-                let texts: Vec<String> = failures.iter().map(|f| f.report().0).collect();
+                // Several errors stand without the prefix of one.
+                let texts: Vec<String> = failures.iter().map(Failure::bare).collect();
                 (texts.join("\n"), 1)
             }
             Failure::Exit { code, message } => (message.clone(), *code),

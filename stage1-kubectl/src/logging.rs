@@ -10,7 +10,6 @@
 //!
 //! # In Kubernetes
 //! `component-base/logs`. Left out: `--vmodule`, flushing, contextual loggers.
-#![expect(clippy::disallowed_methods, reason = "shell: opens log files")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

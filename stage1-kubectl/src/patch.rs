@@ -62,6 +62,23 @@ pub enum PatchError {
     Unsupported(GroupVersionKind),
 }
 
+/// A value as Go's `%#v` prints it: `map[string]interface {}{"a":1}`.
+pub fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let entries: Vec<String> = map.iter().map(|(k, v)| format!("{k:?}:{}", go_syntax(v))).collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`. Error texts have it.
 pub fn go_value(value: &Value) -> String {
     match value {

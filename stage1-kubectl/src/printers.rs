@@ -9,7 +9,7 @@
 //! 1. Printing is a function from values to text.
 //!
 //! # In Kubernetes
-//! `cli-runtime/pkg/printers`, `kubectl/pkg/cmd/get/{customcolumn,table_printer}.go`. Left out: go-template.
+//! `cli-runtime/pkg/printers`, `kubectl/pkg/cmd/get/{customcolumn,table_printer}.go`. Left out: templates by URL.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ use crate::object::Object;
 
 /// `-o custom-columns`.
 pub mod custom_columns;
+mod files;
+mod go_json;
+/// `-o go-template`.
+pub mod go_template;
 /// `-o jsonpath`.
 pub mod jsonpath;
 /// Tables that the server rendered.
@@ -42,6 +46,10 @@ pub enum Output {
     Yaml,
     /// A JSONPath template.
     JsonPath(String),
+    /// A Go template.
+    GoTemplate(String),
+    /// Results of JSONPath, as JSON.
+    JsonPathAsJson(String),
     /// Columns by JSONPath.
     CustomColumns(String),
 }
@@ -65,6 +73,14 @@ impl Output {
                 return Err(Failure::message("template format specified but no template given"));
             }
             "jsonpath" => Output::JsonPath(argument.to_string()),
+            "go-template" | "template" | "jsonpath-as-json" if argument.is_empty() => {
+                return Err(Failure::message("template format specified but no template given"));
+            }
+            "go-template" | "template" => Output::GoTemplate(argument.to_string()),
+            "jsonpath-as-json" => Output::JsonPathAsJson(argument.to_string()),
+            "go-template-file" | "templatefile" => Output::GoTemplate(files::read(argument)?),
+            "jsonpath-file" => Output::JsonPath(files::read(argument)?),
+            "custom-columns-file" => Output::CustomColumns(files::columns(&files::read(argument)?)),
             "custom-columns" if argument.is_empty() => {
                 return Err(Failure::message("custom-columns format specified but no custom columns given"));
             }
@@ -92,6 +108,13 @@ impl Output {
             Output::Json => Ok(to_json(value)),
             Output::Yaml => Ok(crate::yaml::to_yaml(value)),
             Output::JsonPath(template) => jsonpath::render(template, value).map_err(Failure::message),
+            Output::JsonPathAsJson(template) => {
+                let nodes = jsonpath::parse(template);
+                let nodes = nodes.map_err(|e| format!("error parsing jsonpath {template}, {e}"));
+                let found = nodes.and_then(|nodes| jsonpath::find_all(&nodes, value));
+                Ok(to_json(&found.map_err(Failure::message)?.into()))
+            }
+            Output::GoTemplate(template) => go_template::render(template, value).map_err(Failure::message),
             Output::CustomColumns(spec) => {
                 custom_columns::render(spec, items(value)).map_err(Failure::message)
             }
@@ -123,30 +146,13 @@ pub fn object_name(object: &Object) -> String {
     }
 }
 
-/// JSON as kubectl writes it: four spaces, a newline at the end, `<`, `>` and `&` as they are.
+/// JSON as kubectl writes it: four spaces, a newline at the end, and Go's way with numbers and `<`.
 pub fn to_json(value: &Value) -> String {
     let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    let value = go_numbers(value);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, go_json::GoFormatter::new());
     value.serialize(&mut serializer).expect("a JSON value serializes");
     bytes.push(b'\n');
     String::from_utf8(bytes).expect("JSON is UTF-8")
-}
-
-/// Numbers as Go's JSON has them: whole floats without a fraction, integers beyond 64 bits rounded to a float.
-fn go_numbers(value: &Value) -> Value {
-    match value {
-        Value::Number(number) if number.as_i64().is_none() => {
-            let float = number.as_f64().unwrap_or_default();
-            let whole = Some(format!("{float}")).filter(|_| float.fract() == 0.0);
-            let whole = whole.and_then(|text| serde_json::from_str::<serde_json::Number>(&text).ok());
-            whole.map_or_else(|| value.clone(), Value::Number)
-        }
-        Value::Array(items) => items.iter().map(go_numbers).collect(),
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), go_numbers(v))).collect()),
-        other => other.clone(),
-    }
 }
 
 /// Several objects as one `List`.

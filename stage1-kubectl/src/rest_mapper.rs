@@ -54,7 +54,12 @@ impl Discovery {
     }
 
     /// The resource that a manifest's kind means.
+    ///
+    /// Without a version the preferred one is meant.
     pub fn for_kind(&self, gvk: &GroupVersionKind) -> Option<&ApiResource> {
+        if gvk.version.is_empty() {
+            return self.resources().find(|r| r.kind == gvk.kind && r.gvr.group == gvk.group);
+        }
         self.resources()
             .find(|r| r.kind == gvk.kind && r.gvr.group == gvk.group && r.gvr.version == gvk.version)
     }

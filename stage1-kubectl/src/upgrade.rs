@@ -111,6 +111,7 @@ pub fn message(channel: Channel, data: &[u8]) -> Message {
 
 /// What happened on the other side of a remote command.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one a command")]
 pub enum Outcome {
     /// Exit code 0, or the connection was closed in order.
     Success,

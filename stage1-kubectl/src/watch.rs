@@ -36,6 +36,7 @@ pub const MAX_EVENT_BYTES: usize = 16 << 20;
 /// One change.
 // ANCHOR: watch-event
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "the objects in it are larger")]
 pub enum WatchEvent<K> {
     /// The object is new (or new to this selection).
     Added(K),

@@ -8,15 +8,15 @@
 //! 1. When nothing differs, nothing is sent.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: `--prune`, `--force`, `view-last-applied` and its siblings.
+//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: `--force`.
 
 use clap::Args;
-use http::{Method, Request, header};
+use http::{Method, header};
 use serde_json::Value;
 
 use super::DryRun;
 use super::builder::{self, FilenameFlags};
-use super::create::{field_validation, print_result};
+use super::create::{check, field_validation, print_result};
 use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,13 +25,25 @@ use crate::object::Object;
 use crate::patch::{self, merge_keys::is_built_in};
 use crate::printers::Output;
 use crate::request::{self, query};
+use crate::resource::ApiResource;
+use crate::selector::LabelSelector;
+
+mod last_applied;
+mod prune;
+mod server_side;
+
+pub use last_applied::last_applied;
 
 /// The annotation that keeps the last manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Flags of `kubectl apply`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ApplyArgs {
+    /// What to do with the last manifests.
+    #[command(subcommand)]
+    pub command: Option<last_applied::LastAppliedCommand>,
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
@@ -56,135 +68,190 @@ pub struct ApplyArgs {
     /// Automatically resolve conflicts between the modified and live configuration.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     pub overwrite: bool,
+    /// Automatically delete resource objects, that do not appear in the configs and are created by apply.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub prune: bool,
+    /// Overwrite the default allowlist with <group/version/kind> for --prune.
+    #[arg(long)]
+    pub prune_allowlist: Vec<String>,
+    /// Select all resources in the namespace of the specified resource types.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub all: bool,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
 }
 
 /// Runs `kubectl apply`.
 ///
 /// # Errors
 /// What the server refused, one failure an object.
-pub async fn run(ctx: &Context, args: ApplyArgs) -> Result<(), Failure> {
+pub async fn run(ctx: &Context, mut args: ApplyArgs) -> Result<(), Failure> {
+    if let Some(command) = args.command.take() {
+        return last_applied::run(ctx, command).await;
+    }
     if args.files.is_empty() {
         return Err(Failure::message("must specify one of -f and -k"));
     }
+    if args.prune && !args.all && args.selector.is_none() {
+        let why = "all resources selected for prune without explicitly passing --all. To prune all resources, pass the --all flag. If you did not mean to prune all resources, specify a label selector";
+        return Err(Failure::message(why));
+    }
     let dry_run = DryRun::parse(&args.dry_run)?;
     let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
-    let manifests = args.files.read()?;
-    if manifests.is_empty() {
+    let found = args.files.read_each(check(&args.validate)?)?;
+    if found.is_empty() {
         return Err(Failure::message("no objects passed to apply"));
     }
-    let mut failures = Vec::new();
-    for manifest in manifests {
-        match apply(ctx, &args, dry_run, manifest).await {
-            Ok((object, done)) => print_result(ctx, output.as_ref(), &object, done, dry_run)?,
+    let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
+    let (mut failures, mut applied) = (Vec::new(), Vec::new());
+    for manifest in found {
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
+        let labels = manifest.object.labels();
+        if selector.as_ref().is_some_and(|selector| !selector.matches(&labels)) {
+            continue;
+        }
+        match Applying::prepare(ctx, &args, dry_run, manifest).await {
+            Ok(applying) => match applying.apply().await {
+                Ok((object, done)) => {
+                    applied.push(prune::Applied::of(&applying.resource, &object));
+                    print_result(ctx, output.as_ref(), &object, done, dry_run)?;
+                }
+                Err(failure) => failures.push(failure),
+            },
             Err(failure) => failures.push(failure),
         }
+    }
+    if args.prune && failures.is_empty() {
+        prune::prune(ctx, &args, dry_run, output.as_ref(), &applied).await?;
     }
     Failure::collect(failures)
 }
 
-/// The manifest as it is kept: one line of JSON without the annotation itself, and a line end.
-pub fn last_applied(object: &Object) -> String {
-    let mut object = object.clone();
-    let had_annotations = object.get("/metadata/annotations").is_some_and(Value::is_object);
-    if had_annotations {
-        object.remove(&format!("/metadata/annotations/{}", crate::object::escape(LAST_APPLIED)));
-    } else {
-        object.set("/metadata/annotations", Value::Object(Default::default()));
-    }
-    // Go's encoder escapes what could end a script in a web page.
-    let text = object.as_value().to_string();
-    let text = text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
-    text + "\n"
-}
-
-async fn apply(
-    ctx: &Context,
-    args: &ApplyArgs,
+/// One manifest on its way.
+struct Applying<'a> {
+    ctx: &'a Context,
+    args: &'a ApplyArgs,
     dry_run: DryRun,
-    manifest: Manifest,
-) -> Result<(Object, &'static str), Failure> {
-    let Manifest { mut object, source } = manifest;
-    let resource = ctx.resource_of(&object, &source).await?.clone();
-    let namespace = builder::place(ctx, &resource, &mut object)?;
-    if object.name().is_empty() {
-        return Err(Failure::message(format!(
-            "error when retrieving current configuration of:\nResource: \"{}, Resource={}\", GroupVersionKind: \"{}\"\nName: \"\", Namespace: {:?}\nfrom server for: {source:?}: resource name may not be empty",
-            resource.gvr.api_version(),
-            resource.gvr.resource,
-            object.gvk(),
-            namespace.clone().unwrap_or_default()
-        )));
-    }
-    let path = resource.path(namespace.as_deref(), Some(object.name()), None);
-    let client = ctx.client().await?;
-    if args.server_side {
-        let applied = server_side(ctx, args, dry_run, &path, &object).await?;
-        return Ok((applied, "serverside-applied"));
-    }
-    let manager = args.field_manager.clone().unwrap_or_else(|| "kubectl-client-side-apply".into());
-    let query = query(&[
-        ("dryRun", dry_run.query()),
-        ("fieldManager", Some(manager)),
-        ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
-    ]);
-    let mut modified = object.clone();
-    modified.set_annotation(LAST_APPLIED, &last_applied(&object));
-    let live = client.request::<Object>(request::request(Method::GET, &path, None)).await;
-    let live = match live {
-        Ok(live) => live,
-        Err(error) if error.is_not_found() => {
-            if dry_run == DryRun::Client {
-                return Ok((modified, "created"));
-            }
-            let path = resource.path(namespace.as_deref(), None, None) + &query;
-            let request = request::request(Method::POST, &path, Some(modified.as_value()));
-            let created = client
-                .request(request)
-                .await
-                .map_err(|e| Failure::from(e).while_doing("creating", &source))?;
-            return Ok((created, "created"));
-        }
-        Err(error @ ClientError::Api(_)) => {
-            let what = format!(
-                "retrieving current configuration of:\nResource: \"{}, Resource={}\", GroupVersionKind: \"{}\"\nName: {:?}, Namespace: {:?}\nfrom server for:",
-                resource.gvr.api_version(),
-                resource.gvr.resource,
-                object.gvk(),
-                object.name(),
-                namespace.clone().unwrap_or_default()
-            );
-            return Err(Failure::from(error).while_doing(&what, &source));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if live.annotation(LAST_APPLIED).is_none() {
-        ctx.warn(&format!("Warning: resource {} is missing the {LAST_APPLIED} annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.\n", super::apply::resource_name(&resource, &object)));
-    }
-    if dry_run == DryRun::Client {
-        // As kubectl: what would change isn't computed, the live object is shown.
-        return Ok((live, "configured"));
-    }
-    let (patch, content_type) = compute(&modified, &live)?;
-    if patch.as_object().is_some_and(|p| p.is_empty()) {
-        return Ok((live, "unchanged"));
-    }
-    let patching = |body: &Value| {
-        let mut request = request::request(Method::PATCH, &format!("{path}{query}"), Some(body));
-        request
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, content_type.parse().expect("a constant content type"));
-        request
-    };
-    let result: Object = client.request(patching(&patch)).await.map_err(|e| {
-        let what = format!("applying patch:\n{patch}\nto:\nResource: \"{}, Resource={}\", GroupVersionKind: \"{}\"\nName: {:?}, Namespace: {:?}\nfor:", resource.gvr.api_version(), resource.gvr.resource, object.gvk(), object.name(), namespace.clone().unwrap_or_default());
-        Failure::from(e).while_doing(&what, &source)
-    })?;
-    Ok((result, "configured"))
+    object: Object,
+    source: String,
+    resource: ApiResource,
+    namespace: Option<String>,
+    /// The object's path.
+    path: String,
 }
 
-/// `deployments/web`: how the warning names an object.
-fn resource_name(resource: &crate::resource::ApiResource, object: &Object) -> String {
-    format!("{}/{}", resource.gvr.resource, object.name())
+impl<'a> Applying<'a> {
+    /// Finds where the object belongs.
+    async fn prepare(
+        ctx: &'a Context,
+        args: &'a ApplyArgs,
+        dry_run: DryRun,
+        manifest: Manifest,
+    ) -> Result<Self, Failure> {
+        let Manifest { mut object, source } = manifest;
+        let resource = ctx.resource_of(&object, &source).await?.clone();
+        let namespace = builder::place(ctx, &resource, &mut object)?;
+        let path = resource.path(namespace.as_deref(), Some(object.name()), None);
+        let applying = Applying { ctx, args, dry_run, object, source, resource, namespace, path };
+        if applying.object.name().is_empty() {
+            return Err(Failure::message(format!(
+                "error when retrieving current configuration of:\n{}\nfrom server for: {:?}: resource name may not be empty",
+                applying.subject(),
+                applying.source
+            )));
+        }
+        Ok(applying)
+    }
+
+    /// How errors name the object.
+    fn subject(&self) -> String {
+        format!(
+            "Resource: \"{}, Resource={}\", GroupVersionKind: \"{}\"\nName: {:?}, Namespace: {:?}",
+            self.resource.gvr.api_version(),
+            self.resource.gvr.resource,
+            self.object.gvk(),
+            self.object.name(),
+            self.namespace.clone().unwrap_or_default()
+        )
+    }
+
+    /// Dry run, field manager and validation.
+    fn query(&self) -> Result<String, Failure> {
+        let manager = self.args.field_manager.clone();
+        Ok(query(&[
+            ("dryRun", self.dry_run.query()),
+            ("fieldManager", Some(manager.unwrap_or_else(|| "kubectl-client-side-apply".into()))),
+            ("fieldValidation", Some(field_validation(&self.args.validate)?.to_string())),
+        ]))
+    }
+
+    /// Creates or patches; says which.
+    async fn apply(&self) -> Result<(Object, &'static str), Failure> {
+        if self.args.server_side {
+            return Ok((self.server_side().await?, "serverside-applied"));
+        }
+        let mut modified = self.object.clone();
+        modified.set_annotation(LAST_APPLIED, &last_applied(&self.object));
+        let get = request::request(Method::GET, &self.path, None);
+        match self.ctx.client().await?.request::<Object>(get).await {
+            Ok(live) => self.patch(&modified, live).await,
+            Err(error) if error.is_not_found() => Ok((self.create(modified).await?, "created")),
+            Err(error @ ClientError::Api(_)) => {
+                let what =
+                    format!("retrieving current configuration of:\n{}\nfrom server for:", self.subject());
+                Err(Failure::from(error).while_doing(&what, &self.source))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn create(&self, mut modified: Object) -> Result<Object, Failure> {
+        if self.dry_run == DryRun::Client {
+            return Ok(modified);
+        }
+        // A null says "not set": there is nothing yet that it could remove.
+        drop_nulls(modified.as_map_mut());
+        let path = self.resource.path(self.namespace.as_deref(), None, None) + &self.query()?;
+        let request = request::request(Method::POST, &path, Some(modified.as_value()));
+        let created = self.ctx.client().await?.request(request).await;
+        created.map_err(|e| Failure::from(e).while_doing("creating", &self.source))
+    }
+
+    async fn patch(&self, modified: &Object, live: Object) -> Result<(Object, &'static str), Failure> {
+        if live.annotation(LAST_APPLIED).is_none() {
+            let name = format!("{}/{}", self.resource.gvr.resource, self.object.name());
+            self.ctx.warn(&format!("Warning: resource {name} is missing the {LAST_APPLIED} annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.\n"));
+        }
+        if self.dry_run == DryRun::Client {
+            // As kubectl: what would change isn't computed, the live object is shown.
+            return Ok((live, "configured"));
+        }
+        let (patch, content_type) = compute(modified, &live)?;
+        if patch.as_object().is_some_and(|p| p.is_empty()) {
+            return Ok((live, "unchanged"));
+        }
+        let path = format!("{}{}", self.path, self.query()?);
+        let mut request = request::request(Method::PATCH, &path, Some(&patch));
+        let content_type = content_type.parse().expect("a constant content type");
+        request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        let result: Object = self.ctx.client().await?.request(request).await.map_err(|e| {
+            let what = format!("applying patch:\n{patch}\nto:\n{}\nfor:", self.subject());
+            Failure::from(e).while_doing(&what, &self.source)
+        })?;
+        Ok((result, "configured"))
+    }
+}
+
+fn drop_nulls(map: &mut serde_json::Map<String, Value>) {
+    map.retain(|_, value| !value.is_null());
+    map.values_mut().filter_map(Value::as_object_mut).for_each(drop_nulls);
 }
 
 /// The patch and its content type.
@@ -201,44 +268,3 @@ fn compute(modified: &Object, live: &Object) -> Result<(Value, &'static str), Fa
     }
     Ok((patch::three_way_merge(&last, modified_value, current), "application/merge-patch+json"))
 }
-
-async fn server_side(
-    ctx: &Context,
-    args: &ApplyArgs,
-    dry_run: DryRun,
-    path: &str,
-    object: &Object,
-) -> Result<Object, Failure> {
-    let manager = args.field_manager.clone().unwrap_or_else(|| "kubectl".into());
-    let query = query(&[
-        ("dryRun", dry_run.query()),
-        ("fieldManager", Some(manager)),
-        ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
-        ("force", Some(args.force_conflicts.to_string())),
-    ]);
-    let request = Request::patch(format!("{path}{query}"))
-        .header(header::ACCEPT, "application/json")
-        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
-        .body(bytes::Bytes::from(object.as_value().to_string()));
-    let request = request.map_err(|e| Failure::message(e.to_string()))?;
-    ctx.client().await?.request(request).await.map_err(|error| match error.status() {
-        Some(status) if error.is_conflict() => {
-            Failure::message(format!("{}\n{CONFLICT_HELP}", status.message))
-        }
-        _ => error.into(),
-    })
-}
-
-/// What to do about fields that somebody else owns.
-const CONFLICT_HELP: &str = "\
-Please review the fields above--they currently have other managers. Here
-are the ways you can resolve this warning:
-* If you intend to manage all of these fields, please re-run the apply
-  command with the `--force-conflicts` flag.
-* If you do not intend to manage all of the fields, please edit your
-  manifest to remove references to the fields that should keep their
-  current managers.
-* You may co-own fields by updating your manifest to match the existing
-  value; in this case, you'll become the manager if the other manager(s)
-  stop managing the field (remove it from their configuration).
-See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts";

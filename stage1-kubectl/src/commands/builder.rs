@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::manifest::{Manifest, read_paths};
+use crate::manifest::{Check, Manifest, read_each};
 use crate::object::Object;
 use crate::printers;
 use crate::request;
@@ -39,7 +39,23 @@ impl FilenameFlags {
     /// # Errors
     /// A file that can't be read.
     pub fn read(&self) -> Result<Vec<Manifest>, Failure> {
-        Ok(read_paths(&self.filenames, self.recursive)?)
+        let (mut manifests, mut failures) = (Vec::new(), Vec::new());
+        for found in self.read_each(Check::Decode)? {
+            match found {
+                Ok(manifest) => manifests.push(manifest),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        Failure::collect(failures).map(|()| manifests)
+    }
+
+    /// Each object in the files, or why a document isn't one: what can be read is used in spite of what can't.
+    ///
+    /// # Errors
+    /// A file that isn't there.
+    pub fn read_each(&self, check: Check) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
+        let found = read_each(&self.filenames, self.recursive, check)?;
+        Ok(found.into_iter().map(|one| one.map_err(Failure::from)).collect())
     }
 }
 
@@ -228,6 +244,7 @@ async fn file_targets(ctx: &Context, files: &FilenameFlags) -> Result<Vec<Target
 /// The manifest and the flag name different namespaces.
 pub fn place(ctx: &Context, resource: &ApiResource, object: &mut Object) -> Result<Option<String>, Failure> {
     if !resource.namespaced {
+        object.set_namespace(None);
         return Ok(None);
     }
     let namespace = match (object.namespace(), ctx.flags.namespace.as_deref()) {

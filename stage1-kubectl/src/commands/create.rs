@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::DryRun;
 use super::apply::LAST_APPLIED;
 use super::builder::{self, FilenameFlags};
+use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::manifest::Manifest;
+use crate::manifest::{Check, Manifest};
 use crate::object::Object;
 use crate::printers::{self, Output};
 use crate::request::{self, query};
@@ -87,7 +88,18 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut failures = Vec::new();
-    for manifest in args.files.read()? {
+    let found = args.files.read_each(check(&args.validate)?)?;
+    if found.is_empty() {
+        return Err(Failure::message("no objects passed to create"));
+    }
+    for manifest in found {
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
         let source = manifest.source.clone();
         match create(ctx, &args, dry_run, manifest).await {
             Ok(created) => print_result(ctx, output.as_ref(), &created, "created", dry_run)?,
@@ -95,6 +107,17 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         }
     }
     Failure::collect(failures)
+}
+
+/// Whether `--validate` wants documents checked before they are decoded.
+///
+/// # Errors
+/// As [`field_validation`].
+pub fn check(validate: &str) -> Result<Check, Failure> {
+    Ok(match field_validation(validate)? {
+        "Ignore" => Check::Decode,
+        _ => Check::Validate,
+    })
 }
 
 async fn create(
@@ -105,17 +128,22 @@ async fn create(
 ) -> Result<Object, Failure> {
     let Manifest { mut object, source } = manifest;
     let save = |object: &mut Object| {
-        if args.save_config {
+        // An annotation that the manifest brings along is brought up to date.
+        if args.save_config || object.annotation(LAST_APPLIED).is_some() {
             let text = super::apply::last_applied(object);
             object.set_annotation(LAST_APPLIED, &text);
         }
     };
-    if dry_run == DryRun::Client && field_validation(&args.validate)? == "Ignore" {
-        // Nothing needs a server then.
-        save(&mut object);
-        return Ok(object);
-    }
-    let resource = ctx.resource_of(&object, &source).await?;
+    let alone = dry_run == DryRun::Client && field_validation(&args.validate)? == "Ignore";
+    let resource = match ctx.resource_of(&object, &source).await {
+        Ok(resource) => resource,
+        // Without a server the object is shown as it is, only its namespace isn't known.
+        Err(Failure::Client(ClientError::Connection { .. })) if alone => {
+            save(&mut object);
+            return Ok(object);
+        }
+        Err(failure) => return Err(failure),
+    };
     let namespace = builder::place(ctx, resource, &mut object)?;
     save(&mut object);
     if dry_run == DryRun::Client {

@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 
 use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection, Target};
+use super::until::until;
 use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::object::Object;
 use crate::request;
 
 /// Flags of `kubectl delete`.
@@ -82,7 +84,7 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
         all_namespaces: args.all_namespaces,
     };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
-    if args.force && args.grace_period == 0 || args.force {
+    if args.force {
         ctx.warn("Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may continue to run on the cluster indefinitely.\n");
     }
     if targets.is_empty() {
@@ -165,32 +167,27 @@ async fn delete_one(
     Ok(uid)
 }
 
-/// Looks again and again, ever slower, until the object (the one with this uid) is gone.
-async fn wait_until_gone(
+/// Watches until the object (the one with this uid) is gone.
+pub(super) async fn wait_until_gone(
     ctx: &Context,
     target: &Target,
     uid: &str,
     limit: Option<Duration>,
 ) -> Result<(), Failure> {
+    let is_gone = |live: Option<&Object>| {
+        Ok(live.is_none_or(|live| !uid.is_empty() && live.uid() != uid).then_some(()))
+    };
     let gone = async {
-        let mut pause = Duration::from_millis(50);
-        loop {
-            match target.get(ctx).await {
-                Err(Failure::Client(error)) if error.is_not_found() => return Ok(()),
-                // We may delete but not look: then there is nothing to wait with.
-                Err(Failure::Client(ClientError::Api(status))) if status.code == 403 => return Ok(()),
-                Err(failure) => return Err(failure),
-                Ok(live) if !uid.is_empty() && live.uid() != uid => return Ok(()),
-                Ok(_) => {}
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+        match until(ctx, &target.resource, target.namespace.as_deref(), &target.name, is_gone).await {
+            // We may delete but not look: then there is nothing to wait with.
+            Err(Failure::Client(ClientError::Api(status))) if matches!(status.code, 403 | 405) => Ok(()),
+            done => done,
         }
     };
     match limit {
         None => gone.await,
         Some(limit) => tokio::time::timeout(limit, gone).await.unwrap_or_else(|_| {
-            let name = target.display_name();
+            let name = format!("{}/{}", target.resource.gvr.group_resource(), target.name);
             Err(Failure::message(format!("timed out waiting for the condition on {name}")))
         }),
     }

@@ -95,17 +95,12 @@ fn service_for(args: &ExposeArgs, workload: &Object) -> Result<Object, Failure> 
         }
         None => selector_of(workload)?,
     };
-    let mut ports = match &args.port {
-        Some(list) => list.split(',').map(|port| parse_port(port, args)).collect::<Result<Vec<_>, _>>()?,
-        None => container_ports(workload, args),
+    let ports = match &args.port {
+        Some(list) => given_ports(list, workload, args)?,
+        None => numbered(container_ports(workload, args)),
     };
     if ports.is_empty() {
         return Err(Failure::message("couldn't find port via --port flag or introspection"));
-    }
-    if ports.len() > 1 {
-        for (at, port) in ports.iter_mut().enumerate() {
-            port["name"] = format!("port-{}", at + 1).into();
-        }
     }
     let mut spec = json!({"ports": ports, "selector": selector});
     if let Some(kind) = &args.service_type {
@@ -123,6 +118,44 @@ fn service_for(args: &ExposeArgs, workload: &Object) -> Result<Object, Failure> 
         "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}},
     });
     Object::from_value(service).map_err(|e| Failure::message(e.to_string()))
+}
+
+/// Several ports need names.
+fn numbered(mut ports: Vec<Value>) -> Vec<Value> {
+    if ports.len() > 1 {
+        for (at, port) in ports.iter_mut().enumerate() {
+            port["name"] = format!("port-{}", at + 1).into();
+        }
+    }
+    ports
+}
+
+/// The ports of `--port`, each with the protocols that the containers have for it.
+fn given_ports(list: &str, workload: &Object, args: &ExposeArgs) -> Result<Vec<Value>, Failure> {
+    let declared = container_ports(workload, args);
+    let mut ports = Vec::new();
+    for (at, text) in list.split(',').enumerate() {
+        let mut port = parse_port(text, args)?;
+        if list.contains(',') {
+            port["name"] = format!("port-{}", at + 1).into();
+        }
+        let same = declared.iter().filter(|d| d["port"] == port["port"] && args.protocol.is_none());
+        let protocols: Vec<&str> = same.filter_map(|d| d["protocol"].as_str()).collect();
+        match protocols.as_slice() {
+            [] => ports.push(port),
+            [one] => {
+                port["protocol"] = (*one).into();
+                ports.push(port);
+            }
+            several => ports.extend(several.iter().map(|protocol| {
+                let mut port = port.clone();
+                port["name"] = format!("port-{}-{}", at + 1, protocol.to_lowercase()).into();
+                port["protocol"] = (*protocol).into();
+                port
+            })),
+        }
+    }
+    Ok(ports)
 }
 
 fn selector_of(workload: &Object) -> Result<Value, Failure> {

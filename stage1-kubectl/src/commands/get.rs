@@ -4,7 +4,7 @@
 //! version of the list.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/get/get.go`. Left out: `-o go-template`, `--raw` with files, `--chunk-size` other than 500.
+//! `kubectl/pkg/cmd/get/get.go`. Left out: `--raw` with files, `--chunk-size` other than 500.
 
 use clap::Args;
 use http::{HeaderValue, Method, header};
@@ -235,7 +235,9 @@ fn print_objects(
     if let Some(path) = &args.sort_by {
         sort(&mut objects, path)?;
     }
-    if objects.is_empty() && (args.ignore_not_found || !failures.is_empty()) {
+    let nothing = objects.is_empty() && (args.ignore_not_found || !failures.is_empty());
+    // Objects that files name are shown all or not at all.
+    if nothing || (!args.files.is_empty() && !failures.is_empty()) {
         return Failure::collect(failures);
     }
     let value = if single { objects.remove(0) } else { printers::as_list(objects) };

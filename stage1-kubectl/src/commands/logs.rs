@@ -165,16 +165,26 @@ fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, F
     Ok(vec![source(container)])
 }
 
+/// Prints the log at a path.
+///
+/// # Errors
+/// What the server refused.
+pub(super) async fn print(ctx: &Context, path: &str) -> Result<(), Failure> {
+    let request = request::request(Method::GET, path, None);
+    copy(ctx, ctx.client().await?.stream(request).await?.into_body(), "").await
+}
+
 async fn copy(ctx: &Context, mut body: hyper::body::Incoming, prefix: &str) -> Result<(), Failure> {
     let mut at_line_start = true;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| ClientError::interrupted("", &e))?;
         let Some(data) = frame.data_ref() else { continue };
-        let text = String::from_utf8_lossy(data);
         if prefix.is_empty() {
-            ctx.print(&text);
+            // As they are: a character may be cut in two by the frames.
+            ctx.print_bytes(data);
             continue;
         }
+        let text = String::from_utf8_lossy(data);
         for piece in text.split_inclusive('\n') {
             ctx.print(&if at_line_start { format!("{prefix}{piece}") } else { piece.to_string() });
             at_line_start = piece.ends_with('\n');

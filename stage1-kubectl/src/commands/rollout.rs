@@ -4,8 +4,6 @@
 //! `kubectl/pkg/cmd/rollout/*.go`, `pkg/polymorphichelpers/{rollout_status,history,rollback,objectpauser,objectrestarter}.go`.
 #![expect(clippy::disallowed_methods, reason = "shell: a restart is stamped with the time")]
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -13,6 +11,7 @@ use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::print_result;
 use super::set::send_change;
+use super::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -161,21 +160,21 @@ async fn change(ctx: &Context, target: &Target, verb: Verb, dry_run: DryRun) -> 
 /// Prints the status again whenever it changes, until the rollout is done.
 async fn follow(ctx: &Context, target: &Target, args: &RolloutTarget) -> Result<(), Failure> {
     let limit = crate::time::parse_duration(&args.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs());
-    let following = async {
-        let mut shown = String::new();
-        loop {
-            let live = target.get(ctx).await?;
-            let (text, done) = status::rollout_status(&live, args.revision).map_err(Failure::message)?;
-            if text != shown {
-                ctx.print(&text);
-                shown = text;
-            }
-            if done || !args.watch {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+    let mut shown = String::new();
+    let missing = || {
+        let resource = target.resource.gvr.group_resource();
+        Failure::from(crate::status::Status::not_found(&resource, &target.name))
     };
+    let namespace = target.namespace.as_deref();
+    let following = until(ctx, &target.resource, namespace, &target.name, |live| {
+        let live = live.ok_or_else(missing)?;
+        let (text, done) = status::rollout_status(live, args.revision).map_err(Failure::message)?;
+        if text != shown {
+            ctx.print(&text);
+            shown = text;
+        }
+        Ok((done || !args.watch).then_some(()))
+    });
     match limit {
         None => following.await,
         Some(limit) => tokio::time::timeout(limit, following)

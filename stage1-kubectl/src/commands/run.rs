@@ -1,7 +1,9 @@
-//! `kubectl run`: makes one pod from an image.
+//! `kubectl run`: makes one pod from an image, perhaps with a Service, and perhaps stays connected with it.
+//!
+//! The pod is a value made from the flags ([`pod`]); what is done with it stands in [`run`].
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/run/run.go`. Left out: `-it`, `--rm`, `--expose`, `--overrides`.
+//! `kubectl/pkg/cmd/run/run.go`. Left out: `--attach` of pods that restart, `--schedule` and other generators of old.
 
 use clap::Args;
 use http::Method;
@@ -12,8 +14,12 @@ use super::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::patch;
+use crate::printers::{Output, zero_values};
 use crate::request::{self, query};
+use crate::resource::GroupVersionKind;
+
+mod attached;
 
 /// Flags of `kubectl run`.
 #[derive(Debug, Args)]
@@ -45,6 +51,42 @@ pub struct RunArgs {
     /// If true and extra arguments are present, use them as the 'command' field in the container.
     #[arg(long)]
     pub command: bool,
+    /// If true, run the container in privileged mode.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub privileged: bool,
+    /// If true, create a ClusterIP service associated with the pod. Requires --port.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub expose: bool,
+    /// An inline JSON override for the generated object.
+    #[arg(long)]
+    pub overrides: Option<String>,
+    /// The method used to override the generated object: json, merge, or strategic.
+    #[arg(long, default_value = "merge")]
+    pub override_type: String,
+    /// Keep stdin open on the container in the pod, even if nothing is attached.
+    #[arg(short = 'i', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub stdin: bool,
+    /// Allocate a TTY for the container in the pod.
+    #[arg(short = 't', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub tty: bool,
+    /// If true, wait for the Pod to start running, and then attach to the Pod.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub attach: Option<bool>,
+    /// If true, delete the pod after it exits.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub rm: bool,
+    /// If the pod is started in interactive mode or with stdin, leave stdin open after the first attach completes.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub leave_stdin_open: bool,
+    /// If true, suppress prompt messages.
+    #[arg(short = 'q', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub quiet: bool,
+    /// The length of time to wait until at least one pod is running.
+    #[arg(long, default_value = "1m0s")]
+    pub pod_running_timeout: String,
+    /// Name of the manager used to track field ownership.
+    #[arg(long, default_value = "kubectl-run")]
+    pub field_manager: String,
     /// Output format.
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
@@ -56,39 +98,121 @@ pub struct RunArgs {
 /// Runs `kubectl run`.
 ///
 /// # Errors
-/// No name or image, or the server refused.
+/// Flags that don't fit together, the server refused, or the attached container failed.
 pub async fn run(ctx: &Context, args: RunArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
     let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    check(&args, dry_run)?;
     let pod = pod(&args)?;
-    let created = match dry_run {
-        DryRun::Client => pod,
-        _ => {
-            let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
-            let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some("kubectl-run".into()))]);
-            let path = pods.path(Some(&ctx.namespace()), None, None) + &query;
-            ctx.client().await?.request(request::request(Method::POST, &path, Some(pod.as_value()))).await?
+    if let Some(port) = args.port.filter(|_| args.expose) {
+        let service = service(&pod, port)?;
+        let services = crate::resource::of::<k8s_openapi::api::core::v1::Service>();
+        let service = post(ctx, &args, dry_run, &services, service).await?;
+        print_result(ctx, output.as_ref(), &service, "created", dry_run)?;
+        if output == Some(Output::Yaml) {
+            ctx.print("---\n---\n");
         }
-    };
+    }
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let created = post(ctx, &args, dry_run, &pods, pod).await?;
+    if args.attaches() {
+        return attached::follow(ctx, &args, &created).await;
+    }
     print_result(ctx, output.as_ref(), &created, "created", dry_run)
+}
+
+impl RunArgs {
+    /// `-i` attaches unless `--attach=false` says otherwise.
+    fn attaches(&self) -> bool {
+        self.attach.unwrap_or(self.stdin)
+    }
+}
+
+async fn post(
+    ctx: &Context,
+    args: &RunArgs,
+    dry_run: DryRun,
+    resource: &crate::resource::ApiResource,
+    object: Object,
+) -> Result<Object, Failure> {
+    if dry_run == DryRun::Client {
+        return Ok(object);
+    }
+    let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some(args.field_manager.clone()))]);
+    let namespace = object.namespace().map_or_else(|| ctx.namespace(), String::from);
+    let path = resource.path(Some(&namespace), None, None) + &query;
+    Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
+}
+
+/// A mistake in the flags, with the hint that goes with it.
+fn usage(text: &str) -> Failure {
+    Failure::message(format!("{text}\nSee 'kubectl run -h' for help and examples"))
+}
+
+/// Whether the flags fit together.
+fn check(args: &RunArgs, dry_run: DryRun) -> Result<(), Failure> {
+    if args.arguments.is_empty() {
+        return Err(usage("NAME is required for run"));
+    }
+    if args.image.is_empty() {
+        return Err(Failure::message("required flag(s) \"image\" not set"));
+    }
+    if !is_image(&args.image) {
+        let why = format!("Invalid image name {:?}: invalid reference format", args.image);
+        return Err(Failure::message(why));
+    }
+    if args.tty && !args.stdin {
+        return Err(usage("-i/--stdin is required for containers with -t/--tty=true"));
+    }
+    if args.expose && args.port.is_none() {
+        return Err(usage("--port must be set when exposing a service"));
+    }
+    if args.rm && !args.attaches() {
+        return Err(usage("--rm should only be used for attached containers"));
+    }
+    if args.attaches() && dry_run != DryRun::None {
+        return Err(usage(
+            "--dry-run=[server|client] can't be used with attached containers options (--attach, --stdin, or --tty)",
+        ));
+    }
+    match args.restart.as_str() {
+        "Always" | "OnFailure" | "Never" => Ok(()),
+        other => Err(usage(&format!("invalid restart policy: {other}"))),
+    }
+}
+
+/// Whether a text can name an image: `[host[:port]/]path[:tag][@digest]`.
+fn is_image(text: &str) -> bool {
+    let word = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
+    let host = r"(?:(?:[a-zA-Z0-9][a-zA-Z0-9.-]*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?";
+    let pattern =
+        format!(r"^{host}{word}(?:/{word})*(?::[\w][\w.-]{{0,127}})?(?:@[a-z0-9+._-]+:[0-9a-fA-F]{{32,}})?$");
+    regex::Regex::new(&pattern).expect("a constant pattern").is_match(text)
+}
+
+/// The Service for a pod: it selects the pod's labels.
+fn service(pod: &Object, port: u16) -> Result<Object, Failure> {
+    let ports = json!([{"port": port, "protocol": "TCP", "targetPort": port}]);
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": pod.name()},
+        "spec": {"ports": ports, "selector": pod.labels()},
+    });
+    zero_values::fill(&mut service);
+    Object::from_value(service).map_err(|e| Failure::message(e.to_string()))
+}
+
+fn pairs<'a>(list: impl Iterator<Item = &'a str>) -> Map<String, Value> {
+    list.filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_string(), v.into())).collect()
 }
 
 /// The pod that the flags describe.
 fn pod(args: &RunArgs) -> Result<Object, Failure> {
-    let Some((name, extra)) = args.arguments.split_first() else {
-        return Err(Failure::message("NAME is required for run"));
-    };
-    if args.image.is_empty() {
-        return Err(Failure::message("required flag(s) \"image\" not set"));
-    }
-    let pairs = |list: &mut dyn Iterator<Item = &str>| -> Map<String, Value> {
-        list.filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_string(), v.into())).collect()
-    };
+    let (name, extra) = args.arguments.split_first().expect("checked before: there is a name");
     let labels = match &args.labels {
-        Some(text) => pairs(&mut text.split(',')),
-        None => pairs(&mut [format!("run={name}").as_str()].into_iter()),
+        Some(text) => pairs(text.split(',')),
+        None => pairs([format!("run={name}").as_str()].into_iter()),
     };
-    let mut container = json!({"image": args.image, "name": name, "resources": {}});
+    let mut container = json!({"image": args.image, "name": name});
     if !extra.is_empty() {
         container[if args.command { "command" } else { "args" }] = json!(extra);
     }
@@ -102,11 +226,46 @@ fn pod(args: &RunArgs) -> Result<Object, Failure> {
     if let Some(policy) = &args.image_pull_policy {
         container["imagePullPolicy"] = policy.clone().into();
     }
-    let mut metadata = json!({"creationTimestamp": null, "labels": labels, "name": name});
+    if args.privileged {
+        container["securityContext"] = json!({"privileged": true});
+    }
+    if args.stdin {
+        container["stdin"] = true.into();
+        if !args.leave_stdin_open {
+            container["stdinOnce"] = true.into();
+        }
+    }
+    if args.tty {
+        container["tty"] = true.into();
+    }
+    let mut metadata = json!({"labels": labels, "name": name});
     if !args.annotations.is_empty() {
-        metadata["annotations"] = Value::Object(pairs(&mut args.annotations.iter().map(String::as_str)));
+        metadata["annotations"] = Value::Object(pairs(args.annotations.iter().map(String::as_str)));
     }
     let spec = json!({"containers": [container], "dnsPolicy": "ClusterFirst", "restartPolicy": args.restart});
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}});
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    if let Some(text) = &args.overrides {
+        override_with(&mut pod, text, &args.override_type)?;
+    }
+    zero_values::fill(&mut pod);
     Object::from_value(pod).map_err(|e| Failure::message(e.to_string()))
+}
+
+/// Changes the pod by a patch of one of the three kinds.
+fn override_with(pod: &mut Value, text: &str, override_type: &str) -> Result<(), Failure> {
+    let overrides: Value = serde_json::from_str(text)
+        .or_else(|_| serde_yaml::from_str(text))
+        .map_err(|e| Failure::message(format!("invalid override: {e}")))?;
+    match override_type {
+        "json" => Ok(patch::apply_json_patch(pod, &overrides)?),
+        "merge" => {
+            patch::apply_merge_patch(pod, &overrides);
+            Ok(())
+        }
+        "strategic" => {
+            let gvk = GroupVersionKind { group: String::new(), version: "v1".into(), kind: "Pod".into() };
+            Ok(patch::apply_strategic(pod, &overrides, &gvk)?)
+        }
+        other => Err(usage(&format!("invalid override type: {other}"))),
+    }
 }

@@ -1,7 +1,7 @@
 //! `kubectl wait`: until a condition holds, a field has a value, or an object is gone.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/wait/{wait,condition,json,delete,create}.go`. It watches; we look again and again, ever slower.
+//! `kubectl/pkg/cmd/wait/{wait,condition,json,delete,create}.go`. Left out: `--for=jsonpath` with several results.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::builder::{self, FilenameFlags, Selection, Target};
+use super::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -120,7 +121,8 @@ pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
     for target in targets {
         let waiting = wait_for(ctx, &target, &condition);
         match tokio::time::timeout(limit, waiting).await {
-            Ok(Ok(())) => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
+            Ok(Ok(true)) => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
+            Ok(Ok(false)) => {}
             Ok(Err(failure)) => failures.push(failure),
             Err(_) => failures.push(Failure::message(format!(
                 "timed out waiting for the condition on {}/{}",
@@ -139,20 +141,22 @@ fn done(condition: &Condition) -> &'static str {
     }
 }
 
-async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Result<(), Failure> {
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match target.get(ctx).await {
-            Ok(live) if condition.holds(Some(&live)) => return Ok(()),
-            Ok(_) => {}
-            Err(Failure::Client(error)) if error.is_not_found() => match condition {
-                Condition::Delete => return Ok(()),
-                Condition::Create => {}
-                _ => return Err(error.into()),
-            },
-            Err(failure) => return Err(failure),
+/// What became of the waiting: an object that wasn't there from the start is no success worth a line.
+async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Result<bool, Failure> {
+    let mut seen = false;
+    let missing = || {
+        let resource = target.resource.gvr.group_resource();
+        Failure::from(crate::status::Status::not_found(&resource, &target.name))
+    };
+    until(ctx, &target.resource, target.namespace.as_deref(), &target.name, |live| {
+        let existed = std::mem::replace(&mut seen, true);
+        match live {
+            None if !existed && matches!(condition, Condition::Status(..) | Condition::Path(..)) => {
+                Err(missing())
+            }
+            None if matches!(condition, Condition::Delete) => Ok(Some(existed)),
+            live => Ok(condition.holds(live).then_some(true)),
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(500));
-    }
+    })
+    .await
 }

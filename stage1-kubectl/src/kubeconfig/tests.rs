@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests write the files that are read")]
+
 use super::*;
 
 const FIRST: &str = r#"

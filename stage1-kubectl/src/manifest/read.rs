@@ -7,14 +7,26 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{MAX_FILE_BYTES, Manifest, ManifestError, is_manifest, parse};
+use super::{Check, MAX_FILE_BYTES, Manifest, ManifestError, is_manifest, parse_each};
 
 /// The objects in files, folders and standard input (`-`).
 ///
 /// # Errors
 /// The first thing that can't be read.
 pub fn read_paths(paths: &[String], recursive: bool) -> Result<Vec<Manifest>, ManifestError> {
-    let mut manifests = Vec::new();
+    read_each(paths, recursive, Check::Decode)?.into_iter().collect()
+}
+
+/// Each object in files, folders and standard input, or why a document isn't one.
+///
+/// # Errors
+/// A file that isn't there.
+pub fn read_each(
+    paths: &[String],
+    recursive: bool,
+    check: Check,
+) -> Result<Vec<Result<Manifest, ManifestError>>, ManifestError> {
+    let mut texts = Vec::new();
     for path in paths {
         if path == "-" {
             let mut text = String::new();
@@ -22,7 +34,7 @@ pub fn read_paths(paths: &[String], recursive: bool) -> Result<Vec<Manifest>, Ma
             limited
                 .read_to_string(&mut text)
                 .map_err(|e| ManifestError::Other(format!("read STDIN: {e}")))?;
-            manifests.extend(parse(&text, "STDIN")?);
+            texts.push(("STDIN".to_string(), text));
         } else if path.starts_with("http://") || path.starts_with("https://") {
             let why = format!(
                 "unable to read URL \"{path}\": fetching manifests over the network is not supported"
@@ -30,14 +42,14 @@ pub fn read_paths(paths: &[String], recursive: bool) -> Result<Vec<Manifest>, Ma
             return Err(ManifestError::Other(why));
         } else {
             for file in files(Path::new(path), recursive)? {
-                manifests.extend(read_file(&file)?);
+                texts.push((file.display().to_string(), read_file(&file)?));
             }
         }
     }
-    Ok(manifests)
+    Ok(texts.iter().flat_map(|(source, text)| parse_each(text, source, check)).collect())
 }
 
-fn read_file(path: &Path) -> Result<Vec<Manifest>, ManifestError> {
+fn read_file(path: &Path) -> Result<String, ManifestError> {
     let name = path.display().to_string();
     let failed = |e: std::io::Error| ManifestError::Other(format!("read {name}: {e}"));
     let size = std::fs::metadata(path).map_err(failed)?.len();
@@ -46,7 +58,7 @@ fn read_file(path: &Path) -> Result<Vec<Manifest>, ManifestError> {
     }
     let bytes = std::fs::read(path).map_err(failed)?;
     let text = String::from_utf8_lossy(&bytes);
-    parse(text.strip_prefix('\u{feff}').unwrap_or(&text), &name)
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_string())
 }
 
 /// The file itself, or a folder's manifests in the order of their names.

@@ -22,9 +22,36 @@ fn yaml_is_read_as_version_1_1() {
 
 #[test]
 fn mistakes_are_named() {
-    assert!(matches!(parse("metadata: {}", "f"), Err(ManifestError::NoKind(_))));
-    let tab = parse("a:\n\tb: 1\n", "f").unwrap_err().to_string();
-    assert!(tab.contains("line 2: found character that cannot start any token"), "{tab}");
+    let cases = [
+        ("a:\n\tb: 1\n", "yaml: line 2: found character that cannot start any token"),
+        ("a:\n  b: 1\n   c: 2\n", "yaml: line 3: mapping values are not allowed in this context"),
+        ("a:\n  b: 1\n c: 2\n", "yaml: line 2: did not find expected key"),
+        ("x: 1\na: [b, c\nd: 1\n", "yaml: line 2: did not find expected ',' or ']'"),
+        ("x: 1\na: [\"b\" \"c\"]\n", "yaml: line 1: did not find expected ',' or ']'"),
+        ("x: 1\na\n  b: 1\n", "yaml: line 3: could not find expected ':'"),
+        ("x: 1\na: 'b\n", "yaml: line 3: found unexpected end of stream"),
+        ("x: 1\na: *b\n", "yaml: unknown anchor 'b' referenced"),
+        ("a: {{ .x }}\n", "yaml: invalid map key: map[interface {}]interface {}{\".x\":interface {}(nil)}"),
+        ("x: 1\na: \"b\" c\n", "yaml: line 1: did not find expected key"),
+    ];
+    for (text, wanted) in cases {
+        let error = parse(text, "f").unwrap_err().to_string();
+        assert_eq!(error, format!("error parsing f: error converting YAML to JSON: {wanted}"), "{text}");
+    }
+    let json = parse(r#"{"a":"b",}"#, "f").unwrap_err().to_string();
+    let wanted = "json: offset 10: invalid character '}' looking for beginning of object key string";
+    assert_eq!(json, format!("error parsing f: {wanted}"));
+}
+
+#[test]
+fn what_stands_before_a_mistake_is_read() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nmetadata: {}\n---\napiVersion: v1\nkind: Pod\n";
+    let kinds = |check| -> Vec<bool> { parse_each(text, "f", check).iter().map(Result::is_ok).collect() };
+    assert_eq!(kinds(Check::Decode), [true, false, true]);
+    assert_eq!(kinds(Check::Validate), [true, false]);
+    let text = |check| parse_each("a: 1", "f", check).remove(0).unwrap_err().to_string();
+    assert_eq!(text(Check::Decode), "unable to decode \"f\": Object 'Kind' is missing in '{\"a\":1}'");
+    assert!(text(Check::Validate).contains("error validating data: [apiVersion not set, kind not set]; if"));
 }
 
 #[test]

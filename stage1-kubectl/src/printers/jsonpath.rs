@@ -24,7 +24,7 @@ pub use parser::{Node, Step, parse};
 pub fn render(template: &str, value: &Value) -> Result<String, String> {
     let nodes = parse(template).map_err(|e| format!("error parsing jsonpath {template}, {e}"))?;
     eval::render(&nodes, value).map_err(|e| {
-        let object = crate::patch::go_value(value);
+        let object = crate::patch::go_syntax(value);
         format!("error executing jsonpath {template:?}: Error executing template: {e}. Printing more information for debugging the template:\n\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{object}\n\n")
     })
 }

@@ -1,108 +1,187 @@
-//! Zero values: the fields that Go's structs print although nobody set them.
+//! Zero values: what Go prints of a typed object although nobody set it.
 //!
-//! Commands that decode an object into a Go struct (`set`, `create deployment`, …) print it with `creationTimestamp: null`,
-//! `resources: {}` or `status: {}`, because those fields are structs, not pointers. Our objects are JSON maps, so the
-//! fields are added before such an object is printed without having been on a server.
+//! *Step 1 of a pod's journey*, where kubectl makes an object itself (`run`, `create deployment`, `set image --local`). Its
+//! Go structs mark most fields "omit when empty", but not all: every typed object has a `creationTimestamp: null`, every
+//! container `resources: {}`, every Deployment `strategy: {}` and `status: {}`. People have these lines in their files,
+//! so we print them too. Objects that were only read (`get`, `apply`) are never touched.
+//!
+//! The types are a table: each names the fields that are always printed, and those that lead to types with such fields.
+//!
+//! # Invariants
+//! 1. A field that is set is never changed; a null goes, unless Go prints it.
+//! 2. Filling twice is the same as filling once.
 //!
 //! # In Kubernetes
-//! The `json` tags without a working `omitempty` in `k8s.io/api/{core,apps,batch}/v1/types.go`. Left out: rare kinds.
+//! The `json` tags in `staging/src/k8s.io/api/*/v1/types.go`. Left out: kinds that kubectl doesn't make.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// Adds what Go would print.
-pub fn add(object: &mut Value) {
-    if object["kind"] == "List" {
-        object["items"].as_array_mut().into_iter().flatten().for_each(add);
-        return;
-    }
-    null_time(&mut object["metadata"]);
-    let kind = object["kind"].as_str().unwrap_or_default().to_string();
-    let (spec, status) = match kind.as_str() {
-        "Pod" => (pod_spec as fn(&mut Value), json!({})),
-        "Deployment" => (deployment as fn(&mut Value), json!({})),
-        "ReplicaSet" | "ReplicationController" => (template_of as fn(&mut Value), json!({"replicas": 0})),
-        "StatefulSet" => (stateful_set as fn(&mut Value), json!({"replicas": 0, "availableReplicas": 0})),
-        "DaemonSet" => (
-            daemon_set as fn(&mut Value),
-            json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}),
-        ),
-        "Job" => (template_of as fn(&mut Value), json!({})),
-        "CronJob" => (cron_job as fn(&mut Value), json!({})),
-        "Service" => (service as fn(&mut Value), json!({"loadBalancer": {}})),
-        "Namespace" | "Node" | "PersistentVolume" => ((|_| {}) as fn(&mut Value), json!({})),
-        "PersistentVolumeClaim" => (claim as fn(&mut Value), json!({})),
-        _ => return,
-    };
-    missing(object, "spec", json!({}));
-    spec(&mut object["spec"]);
-    missing(object, "status", status);
+/// How a field of a struct is printed.
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    /// `null` when it isn't set.
+    Null,
+    /// `0`.
+    Zero,
+    /// `""`.
+    Text,
+    /// A struct: printed even when nothing in it is set.
+    Struct(&'static str),
+    /// A struct behind a pointer: printed when it is set.
+    Pointer(&'static str),
+    /// A list: printed when it has elements.
+    List(&'static str),
+    /// A list that is `null` when it isn't set.
+    NullList(&'static str),
 }
 
-fn missing(value: &mut Value, field: &str, zero: Value) {
-    if let Some(map) = value.as_object_mut() {
-        map.entry(field).or_insert(zero);
-    }
-}
+use Field::{List, Null, NullList, Pointer, Struct, Text, Zero};
 
-fn null_time(metadata: &mut Value) {
-    if metadata.is_null() {
-        *metadata = json!({});
-    }
-    missing(metadata, "creationTimestamp", Value::Null);
-}
+type Fields = &'static [(&'static str, Field)];
 
-fn pod_spec(spec: &mut Value) {
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-        containers.for_each(|container| missing(container, "resources", json!({})));
-    }
-}
+const METADATA: (&str, Field) = ("metadata", Struct("ObjectMeta"));
+const PLAIN: Fields = &[METADATA];
 
-fn template_of(spec: &mut Value) {
-    if let Some(template) = spec.get_mut("template") {
-        null_time(&mut template["metadata"]);
-        if let Some(spec) = template.get_mut("spec") {
-            pod_spec(spec);
+// ANCHOR: zero-values
+/// The fields of a type that matter here; kinds are types too.
+fn fields(type_name: &str) -> Option<Fields> {
+    Some(match type_name {
+        "" => &[],
+        "ObjectMeta" => &[("creationTimestamp", Null)],
+        "ConfigMap" | "Secret" | "ServiceAccount" | "Endpoints" => PLAIN,
+        "Pod" => &[METADATA, ("spec", Struct("PodSpec")), ("status", Struct(""))],
+        "PodTemplateSpec" => &[METADATA, ("spec", Struct("PodSpec"))],
+        "PodSpec" => &[
+            ("containers", NullList("Container")),
+            ("initContainers", List("Container")),
+            ("ephemeralContainers", List("Container")),
+        ],
+        "Container" => &[("name", Text), ("resources", Struct("")), ("ports", List("ContainerPort"))],
+        "ContainerPort" => &[("containerPort", Zero)],
+        "Deployment" => &[METADATA, ("spec", Struct("DeploymentSpec")), ("status", Struct(""))],
+        "DeploymentSpec" => {
+            &[("selector", Null), ("strategy", Struct("")), ("template", Struct("PodTemplateSpec"))]
         }
+        "ReplicaSet" => &[METADATA, ("spec", Struct("ReplicaSetSpec")), ("status", Struct("ReplicasStatus"))],
+        "ReplicaSetSpec" => &[("selector", Null), ("template", Struct("PodTemplateSpec"))],
+        "ReplicationController" => {
+            &[METADATA, ("spec", Struct("ControllerSpec")), ("status", Struct("ReplicasStatus"))]
+        }
+        "ControllerSpec" => &[("template", Pointer("PodTemplateSpec"))],
+        "ReplicasStatus" => &[("replicas", Zero)],
+        "DaemonSet" => &[METADATA, ("spec", Struct("DaemonSetSpec")), ("status", Struct("DaemonSetStatus"))],
+        "DaemonSetSpec" => {
+            &[("selector", Null), ("template", Struct("PodTemplateSpec")), ("updateStrategy", Struct(""))]
+        }
+        "DaemonSetStatus" => &[
+            ("currentNumberScheduled", Zero),
+            ("desiredNumberScheduled", Zero),
+            ("numberMisscheduled", Zero),
+            ("numberReady", Zero),
+        ],
+        "StatefulSet" => &[METADATA, ("spec", Struct("StatefulSetSpec")), ("status", Struct("StatefulStatus"))],
+        "StatefulSetSpec" => &[
+            ("selector", Null),
+            ("serviceName", Text),
+            ("template", Struct("PodTemplateSpec")),
+            ("updateStrategy", Struct("")),
+            ("volumeClaimTemplates", List("PersistentVolumeClaim")),
+        ],
+        "StatefulStatus" => &[("availableReplicas", Zero), ("replicas", Zero)],
+        "Job" => &[METADATA, ("spec", Struct("JobSpec")), ("status", Struct(""))],
+        "JobSpec" => &[("template", Struct("PodTemplateSpec"))],
+        "CronJob" => &[METADATA, ("spec", Struct("CronJobSpec")), ("status", Struct(""))],
+        "CronJobSpec" => &[("jobTemplate", Struct("JobTemplateSpec")), ("schedule", Text)],
+        "JobTemplateSpec" => &[METADATA, ("spec", Struct("JobSpec"))],
+        other => return fields_of_the_rest(other),
+    })
+}
+// ANCHOR_END: zero-values
+
+/// Kinds without pods.
+fn fields_of_the_rest(type_name: &str) -> Option<Fields> {
+    Some(match type_name {
+        "Namespace" | "ResourceQuota" | "PersistentVolume" => {
+            &[METADATA, ("spec", Struct("")), ("status", Struct(""))]
+        }
+        "PersistentVolumeClaim" => &[METADATA, ("spec", Struct("ClaimSpec")), ("status", Struct(""))],
+        "ClaimSpec" => &[("resources", Struct(""))],
+        "Service" => &[METADATA, ("spec", Struct("ServiceSpec")), ("status", Struct("BalancerStatus"))],
+        "ServiceSpec" => &[("ports", List("ServicePort"))],
+        "ServicePort" => &[("port", Zero), ("targetPort", Zero)],
+        "BalancerStatus" => &[("loadBalancer", Struct(""))],
+        "Ingress" => &[METADATA, ("spec", Struct("")), ("status", Struct("BalancerStatus"))],
+        "NetworkPolicy" => &[METADATA, ("spec", Struct("NetworkPolicySpec"))],
+        "NetworkPolicySpec" => &[("podSelector", Struct(""))],
+        "PodDisruptionBudget" => &[METADATA, ("spec", Struct("")), ("status", Struct("BudgetStatus"))],
+        "BudgetStatus" => &[
+            ("currentHealthy", Zero),
+            ("desiredHealthy", Zero),
+            ("disruptionsAllowed", Zero),
+            ("expectedPods", Zero),
+        ],
+        "PriorityClass" => &[METADATA, ("value", Zero)],
+        "Role" | "ClusterRole" => &[METADATA, ("rules", NullList("PolicyRule"))],
+        "PolicyRule" => &[("verbs", Null)],
+        "RoleBinding" | "ClusterRoleBinding" => &[METADATA, ("roleRef", Struct("RoleRef"))],
+        "RoleRef" => &[("apiGroup", Text), ("kind", Text), ("name", Text)],
+        _ => return None,
+    })
+}
+
+/// Makes an object look as if Go had printed it from its struct. Kinds that aren't built in stay as they are.
+pub fn fill(object: &mut Value) {
+    if object["kind"] == "List" {
+        return object["items"].as_array_mut().into_iter().flatten().for_each(fill);
+    }
+    let kind = object["kind"].as_str().unwrap_or_default().to_string();
+    if fields(&kind).is_some() && !kind.is_empty() {
+        fill_type(object, &kind);
     }
 }
 
-fn deployment(spec: &mut Value) {
-    missing(spec, "strategy", json!({}));
-    template_of(spec);
+/// The same for a part: `PodTemplateSpec`.
+pub fn fill_type(value: &mut Value, type_name: &str) {
+    drop_nulls(value);
+    fill_struct(value, type_name);
 }
 
-fn daemon_set(spec: &mut Value) {
-    missing(spec, "updateStrategy", json!({}));
-    template_of(spec);
-}
-
-fn stateful_set(spec: &mut Value) {
-    missing(spec, "updateStrategy", json!({}));
-    missing(spec, "serviceName", "".into());
-    template_of(spec);
-    let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten();
-    for template in claims {
-        null_time(&mut template["metadata"]);
-        claim(&mut template["spec"]);
-        missing(template, "status", json!({}));
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 
-fn cron_job(spec: &mut Value) {
-    if let Some(template) = spec.get_mut("jobTemplate") {
-        null_time(&mut template["metadata"]);
-        template_of(&mut template["spec"]);
+fn fill_struct(value: &mut Value, type_name: &str) {
+    let Value::Object(map) = value else { return };
+    for (name, field) in fields(type_name).unwrap_or_default() {
+        fill_field(map, name, *field);
     }
 }
 
-fn service(spec: &mut Value) {
-    let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
-    ports.for_each(|port| missing(port, "targetPort", 0.into()));
-}
-
-fn claim(spec: &mut Value) {
-    missing(spec, "resources", json!({}));
+fn fill_field(map: &mut Map<String, Value>, name: &str, field: Field) {
+    let zero = match field {
+        Null | NullList(_) => Some(Value::Null),
+        Zero => Some(json!(0)),
+        Text => Some(json!("")),
+        Struct(_) => Some(json!({})),
+        Pointer(_) | List(_) => None,
+    };
+    if let Some(zero) = zero {
+        map.entry(name).or_insert(zero);
+    }
+    match (field, map.get_mut(name)) {
+        (Struct(inner) | Pointer(inner), Some(value)) => fill_struct(value, inner),
+        (List(inner) | NullList(inner), Some(Value::Array(items))) => {
+            items.iter_mut().for_each(|item| fill_struct(item, inner));
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -110,15 +189,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_stays_and_what_go_prints_is_added() {
-        let mut deployment = json!({"kind": "Deployment", "metadata": {"name": "web"},
-            "spec": {"strategy": {"type": "Recreate"}, "template": {"spec": {"containers": [{"name": "c"}]}}}});
-        add(&mut deployment);
-        assert_eq!(
-            deployment,
-            json!({"kind": "Deployment", "metadata": {"name": "web", "creationTimestamp": null},
-                "spec": {"strategy": {"type": "Recreate"}, "template": {"metadata": {"creationTimestamp": null},
-                    "spec": {"containers": [{"name": "c", "resources": {}}]}}}, "status": {}})
-        );
+    fn a_deployment_gets_what_go_prints() {
+        let mut object = json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": null,
+            "template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}});
+        fill(&mut object);
+        let wanted = json!({
+            "kind": "Deployment", "metadata": {"name": "web", "creationTimestamp": null}, "status": {},
+            "spec": {"selector": null, "strategy": {}, "template": {"metadata": {"creationTimestamp": null},
+                "spec": {"containers": [{"name": "a", "image": "b", "resources": {}}]}}},
+        });
+        assert_eq!(object, wanted);
+    }
+
+    #[test]
+    fn invariant_2_filling_twice_is_filling_once() {
+        let mut once = json!({"kind": "StatefulSet", "spec": {"volumeClaimTemplates": [{"spec": {}}]}});
+        fill(&mut once);
+        let mut twice = once.clone();
+        fill(&mut twice);
+        assert_eq!(once, twice);
+        assert_eq!(once["spec"]["volumeClaimTemplates"][0]["spec"]["resources"], json!({}));
+    }
+
+    #[test]
+    fn custom_kinds_stay_as_they_are() {
+        let mut widget = json!({"kind": "Widget", "spec": {"a": null}});
+        fill(&mut widget);
+        assert_eq!(widget, json!({"kind": "Widget", "spec": {"a": null}}));
     }
 }

@@ -10,6 +10,7 @@ use super::{DryRun, Target, print_result};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
+use crate::printers::zero_values;
 use crate::request::{self, ListParams, query};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -87,16 +88,16 @@ pub(super) async fn undo(
         }));
     };
     if deployment.get("/spec/paused") == Some(&json!(true)) {
-        let name = deployment.name();
-        let why = format!(
-            "you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume deployment/{name}' and try again"
-        );
-        return Err(Failure::message(why));
+        return Err(Failure::message(
+            "you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again",
+        ));
     }
     let mut template = set.get("/spec/template").cloned().unwrap_or_default();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.remove("pod-template-hash");
     }
+    // kubectl sends the template as Go encodes it.
+    zero_values::fill_type(&mut template, "PodTemplateSpec");
     if deployment.get("/spec/template") == Some(&template) {
         let current = to_revision;
         ctx.print(&format!(

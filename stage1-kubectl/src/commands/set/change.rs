@@ -94,7 +94,7 @@ pub async fn each(
 /// Prints an object that was on no server, as Go prints its struct.
 fn print_local(ctx: &Context, output: Option<&Output>, object: Object, done: &str) -> Result<(), Failure> {
     let mut value: Value = object.into_value();
-    zero_values::add(&mut value);
+    zero_values::fill(&mut value);
     let object = Object::from_value(value).map_err(|e| Failure::message(e.to_string()))?;
     print_result(ctx, output, &object, done, DryRun::None)
 }

@@ -255,10 +255,12 @@ impl Parser {
                     parts.push(String::new());
                     quoted.push(false);
                 }
-                Some(quote @ ('\'' | '"')) => {
-                    parts[last] = self.quoted(quote)?;
+                Some('\'') => {
+                    parts[last] = self.quoted('\'')?;
                     quoted[last] = true;
                 }
+                // Only single quotes make a field of it.
+                Some('"') => parts[last] = format!("{:?}", self.quoted('"')?),
                 Some(c) => {
                     self.at += 1;
                     if c != ' ' {

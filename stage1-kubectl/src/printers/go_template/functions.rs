@@ -1,0 +1,207 @@
+//! The functions of templates.
+//!
+//! # In Kubernetes
+//! `text/template/funcs.go`; `exists` and `base64decode` in `cli-runtime/pkg/printers/template.go`. More lenient here: numbers
+//! of all kinds compare with each other.
+
+use std::cmp::Ordering;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use super::eval::truth;
+use crate::patch::go_value;
+
+const NAMES: &[&str] = &[
+    "and", "or", "not", "len", "index", "slice", "print", "printf", "println", "html", "urlquery", "eq", "ne",
+    "lt", "le", "gt", "ge", "exists", "base64decode",
+];
+
+pub(super) fn exists(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as `%v` prints it.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".into(),
+        Value::Number(number) => float(number.as_f64().unwrap_or_default()),
+        other => go_value(other),
+    }
+}
+
+/// `%v` of a float: with an exponent from a million on.
+fn float(value: f64) -> String {
+    let exponent = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+    let whole = value.fract() == 0.0 && value.abs() < 1e21;
+    if (-4.0..21.0).contains(&exponent) && !(whole && exponent >= 6.0) {
+        return format!("{value}");
+    }
+    let text = format!("{value:e}");
+    match text.split_once("e-") {
+        Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
+        None => {
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            format!("{digits}e+{exponent:0>2}")
+        }
+    }
+}
+
+pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
+    let first = arguments.first();
+    let need = |count: usize| match arguments.len() < count {
+        true => Err(format!("wrong number of args: want at least {count} got {}", arguments.len())),
+        false => Ok(()),
+    };
+    need(usize::from(!matches!(name, "print" | "println")))?;
+    let first = first.unwrap_or(&Value::Null);
+    Ok(match name {
+        "and" | "or" => arguments.last().cloned().unwrap_or_default(),
+        "not" => (!truth(first)).into(),
+        "len" => len(first)?.into(),
+        "index" => index(first, &arguments[1..])?,
+        "slice" => slice(first, &arguments[1..])?,
+        "print" => arguments.iter().map(text).collect::<String>().into(),
+        "println" => (arguments.iter().map(text).collect::<Vec<_>>().join(" ") + "\n").into(),
+        "printf" => printf(&text(first), &arguments[1..]).into(),
+        "html" => escape_html(&text(first)).into(),
+        "urlquery" => {
+            percent_encoding::utf8_percent_encode(&text(first), percent_encoding::NON_ALPHANUMERIC)
+                .to_string()
+                .into()
+        }
+        "eq" => arguments[1..].iter().any(|other| compare(first, other) == Some(Ordering::Equal)).into(),
+        "exists" => is_there(first, &arguments[1..]).into(),
+        "base64decode" => decode(&text(first))?.into(),
+        comparison => {
+            need(2)?;
+            let order = compare(first, &arguments[1]);
+            match (comparison, order) {
+                ("ne", order) => (order != Some(Ordering::Equal)).into(),
+                (_, None) => return Err("incompatible types for comparison".into()),
+                ("lt", Some(order)) => order.is_lt().into(),
+                ("le", Some(order)) => order.is_le().into(),
+                ("gt", Some(order)) => order.is_gt().into(),
+                (_, Some(order)) => order.is_ge().into(),
+            }
+        }
+    })
+}
+
+fn len(value: &Value) -> Result<f64, String> {
+    match value {
+        Value::String(text) => Ok(text.len() as f64),
+        Value::Array(items) => Ok(items.len() as f64),
+        Value::Object(map) => Ok(map.len() as f64),
+        Value::Null => Err("len of nil pointer".into()),
+        other => Err(format!("len of type {}", type_name(other))),
+    }
+}
+
+fn position(value: &Value) -> Result<usize, String> {
+    let number = value.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
+    number.map(|n| n as usize).ok_or_else(|| format!("cannot index slice/array with type {}", type_name(value)))
+}
+
+fn index(value: &Value, keys: &[Value]) -> Result<Value, String> {
+    let mut value = value;
+    for key in keys {
+        value = match value {
+            Value::Object(map) => key.as_str().and_then(|key| map.get(key)).unwrap_or(&Value::Null),
+            Value::Array(items) => {
+                let at = position(key)?;
+                items.get(at).ok_or_else(|| format!("error calling index: reflect: slice index out of range: {at}"))?
+            }
+            Value::Null => return Err("index of untyped nil".into()),
+            other => return Err(format!("can't index item of type {}", type_name(other))),
+        };
+    }
+    Ok(value.clone())
+}
+
+fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
+    let length = len(value)? as usize;
+    let start = bounds.first().map(position).transpose()?.unwrap_or(0);
+    let end = bounds.get(1).map(position).transpose()?.unwrap_or(length);
+    let bad = || format!("index out of range: {end}");
+    match value {
+        Value::String(text) => Ok(text.get(start..end).ok_or_else(bad)?.into()),
+        Value::Array(items) => Ok(items.get(start..end).ok_or_else(bad)?.to_vec().into()),
+        other => Err(format!("can't slice item of type {}", type_name(other))),
+    }
+}
+
+fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Value::Null, Value::Null) => Some(Ordering::Equal),
+        _ => None,
+    }
+}
+
+fn is_there(value: &Value, keys: &[Value]) -> bool {
+    index(value, keys).is_ok_and(|found| !found.is_null())
+}
+
+fn decode(text: &str) -> Result<String, String> {
+    let bytes = BASE64_STANDARD.decode(text).map_err(|e| format!("base64 decode failed: {e}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn escape_html(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&#34;").replace('\'', "&#39;")
+}
+
+/// `%s`, `%v`, `%d`, `%q`, `%t`, with a width.
+fn printf(format: &str, arguments: &[Value]) -> String {
+    let mut out = String::new();
+    let mut arguments = arguments.iter();
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let spec = &rest[at + 1..];
+        let Some(end) = spec.find(|c: char| c.is_alphabetic() || c == '%') else {
+            out.push_str("%!(NOVERB)");
+            return out;
+        };
+        rest = &spec[end + 1..];
+        let verb = spec.as_bytes()[end];
+        if verb == b'%' {
+            out.push('%');
+            continue;
+        }
+        let Some(value) = arguments.next() else {
+            out.push_str(&format!("%!{}(MISSING)", char::from(verb)));
+            continue;
+        };
+        let shown = match verb {
+            b'q' => format!("{:?}", text(value)),
+            b'd' => value.as_f64().map_or_else(|| text(value), |n| format!("{n:.0}")),
+            _ => text(value),
+        };
+        let flags = &spec[..end];
+        let width = flags.trim_start_matches(['-', '0', '+']).split('.').next().unwrap_or_default();
+        let width: usize = width.parse().unwrap_or(0);
+        out.push_str(&match (flags.starts_with('-'), flags.starts_with('0')) {
+            (true, _) => format!("{shown:<width$}"),
+            (_, true) => format!("{shown:0>width$}"),
+            _ => format!("{shown:>width$}"),
+        });
+    }
+    out + rest
+}
