@@ -5,7 +5,8 @@
 //!
 //! Three things can be wrong with a body, and users meet each of them weekly: it isn't JSON at all, it is an object of
 //! another kind, or it has fields that nobody knows (a typo, or a manifest for a newer version). The last is
-//! no error unless the client asks for strictness; `kubectl` does, and prints the answer word for word.
+//! no error unless the client asks for strictness; `kubectl` does, and prints the answer word for word. Protobuf bodies have numbers
+//! instead of names, and in them the last can't be told from a message of a later version.
 //!
 //! The subtle thing: unknown fields are dropped even when they are ignored. What is stored is what the schema knows, so a
 //! field that a later version gives a meaning can't lie in wait in old objects.
@@ -15,8 +16,7 @@
 //! 2. Strict refuses exactly what Warn warns about.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/handlers/create.go`, `rest.go` (`transformDecodeError`), `fieldvalidation`. Left out: protobuf
-//! bodies (415).
+//! `apiserver/pkg/endpoints/handlers/create.go`, `rest.go` (`transformDecodeError`), `fieldvalidation`.
 
 use serde_json::Value;
 use stage1_kubectl::object::Object;
@@ -24,6 +24,7 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 
 use crate::negotiation::{BodyFormat, MEDIA_TYPES};
+use crate::protobuf;
 use crate::schema::{self, go_json};
 
 /// What happens to fields that the schema doesn't know.
@@ -50,7 +51,7 @@ pub struct DecodedBody {
 /// Reads a body as one object of `gvk`.
 ///
 /// # Errors
-/// 400 with Kubernetes' words for what is wrong, 415 for protobuf.
+/// 400 with Kubernetes' words for what is wrong, 415 for protobuf of a kind that has no message.
 pub fn decode_body(
     body: &[u8],
     format: BodyFormat,
@@ -60,7 +61,7 @@ pub fn decode_body(
     let json = match format {
         BodyFormat::Json => body.to_vec(),
         BodyFormat::Yaml => yaml_to_json(body).map_err(|e| unrecognized(gvk, &e, body))?,
-        BodyFormat::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+        BodyFormat::Protobuf => return decode_protobuf(body, gvk),
     };
     let meta = go_json::interpret(&json).map_err(|e| unrecognized(gvk, &e, &json))?;
     let sent = sent_kind(&meta.api_version, &meta.kind, gvk);
@@ -79,6 +80,28 @@ pub fn decode_body(
     Ok(DecodedBody { object, warnings })
 }
 // ANCHOR_END: decode-body
+
+/// Reads a protobuf body. Unknown numbers are skipped: there is nothing to be strict about.
+fn decode_protobuf(body: &[u8], gvk: &GroupVersionKind) -> Result<DecodedBody, Status> {
+    let envelope = protobuf::open(body).map_err(|e| unrecognized(gvk, &e.to_string(), body))?;
+    let sent = sent_kind(&envelope.api_version, &envelope.kind, gvk);
+    check_kind(&sent, gvk)?;
+    let message = protobuf::message_of(&gvk.api_version(), &gvk.kind)
+        .ok_or_else(|| Status::unsupported_media_type(&MEDIA_TYPES[..2]))?;
+    let fields = protobuf::decode_raw(message, envelope.raw)
+        .map_err(|e| cannot_be_handled(&sent, gvk, &e.to_string()))?;
+    let mut value = Value::Object(fields);
+    if let Some(schema) = schema::schema_for(gvk) {
+        let decoded = schema::decode_value(value, schema);
+        if let Some(error) = decoded.error {
+            return Err(cannot_be_handled(&sent, gvk, &error));
+        }
+        value = decoded.value;
+    }
+    let mut object = Object::from_value(value).map_err(|e| Status::bad_request(e.to_string()))?;
+    object.set_gvk(gvk);
+    Ok(DecodedBody { object, warnings: Vec::new() })
+}
 
 /// Turns findings into a refusal, warnings or nothing.
 ///

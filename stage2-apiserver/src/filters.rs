@@ -43,7 +43,7 @@ use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::handlers::respond::{self, Answer};
 use crate::handlers::{self, Context};
 use crate::metrics::RequestLabels;
-use crate::negotiation::Format;
+use crate::negotiation::{Format, negotiate};
 use crate::request_info::{Query, RequestInfo, parse_request_info};
 use crate::server::{ApiServer, Peer};
 
@@ -198,10 +198,10 @@ pub fn attributes_of(user: &Arc<UserInfo>, info: &RequestInfo, query: &Query) ->
     }
 }
 
-/// Refusals are JSON unless the client asked for YAML.
+/// Refusals come in the form that the answer would have had, or in JSON if there is none.
 fn refusal_format(headers: &HeaderMap) -> Format {
-    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    if accept.starts_with("application/yaml") { Format::Yaml } else { Format::Json }
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
+    negotiate(accept, false, true).map_or(Format::Json, |negotiated| negotiated.format)
 }
 
 fn add_headers(answer: &mut Answer, arrival: &Arrival, seen: &Seen) {

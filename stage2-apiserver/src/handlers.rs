@@ -48,6 +48,7 @@ use stage1_kubectl::status::Status;
 use crate::authentication::UserInfo;
 use crate::filters::{Seen, body_limit};
 use crate::negotiation::{Negotiated, negotiate};
+use crate::protobuf;
 use crate::registry::{self, ResourceInfo};
 use crate::request_info::{Query, RequestInfo};
 use crate::server::ApiServer;
@@ -186,7 +187,8 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
     let resource = route(&context.info)?;
     let (head, body) = request.into_parts();
     let accept = head.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
-    let negotiated = negotiate(accept, context.info.verb == "watch")?;
+    let has_message = protobuf::message_of(&resource.group_version(), resource.kind).is_some();
+    let negotiated = negotiate(accept, context.info.verb == "watch", has_message)?;
     let routed = Routed { context, resource, headers: head.headers.clone(), negotiated };
     if streaming::handles(&context.info.subresource) {
         return streaming::handle(&routed, Request::from_parts(head, body)).await;

@@ -23,6 +23,7 @@ pub mod request_info; // what a request asks for: verb, resource, name
 pub mod registry; // the one table of the kinds that are served
 pub mod negotiation; // in which form bodies and answers come
 pub mod schema; // what each built-in kind may contain
+pub mod protobuf; // the second form of bodies and answers
 pub mod decode; // a body becomes an object
 
 pub mod authentication; // gate one: who asks

@@ -10,11 +10,11 @@
 //!
 //! # Invariants
 //! 1. No Accept header means JSON.
-//! 2. A wish for protobuf is skipped: this server writes JSON and YAML, and every client that lists protobuf
-//!    first lists JSON after it.
+//! 2. A wish for protobuf is skipped where there is no message to write: for tables and for custom kinds. Clients that list
+//!    protobuf first list JSON after it.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`. Left out: writing protobuf and CBOR.
+//! `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`. Left out: CBOR.
 
 use stage1_kubectl::status::Status;
 
@@ -23,6 +23,8 @@ pub const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 /// The media type of protobuf bodies.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of watches in protobuf.
+pub const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// A serialisation that we write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Format {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 impl Format {
@@ -39,6 +43,7 @@ impl Format {
         match self {
             Format::Json => "application/json",
             Format::Yaml => "application/yaml",
+            Format::Protobuf => PROTOBUF,
         }
     }
 }
@@ -129,19 +134,23 @@ fn parse_wish(text: &str) -> Option<Wish> {
 }
 
 // ANCHOR: negotiate
-/// Chooses format and transformation. `is_watch` refuses YAML, which has no frames.
+/// Chooses format and transformation. `is_watch` refuses YAML, which has no frames; `has_message` says whether the kind can be
+/// written in protobuf.
 ///
 /// # Errors
 /// 406 with the media types that can be had.
-pub fn negotiate(accept: Option<&str>, is_watch: bool) -> Result<Negotiated, Status> {
+pub fn negotiate(accept: Option<&str>, is_watch: bool, has_message: bool) -> Result<Negotiated, Status> {
     let Some(accept) = accept.filter(|a| !a.trim().is_empty()) else { return Ok(Negotiated::default()) };
     for wish in parse_accept(accept) {
         let format = match () {
             () if wish.accepts("application/json") => Format::Json,
             () if wish.accepts("application/yaml") && !is_watch => Format::Yaml,
+            () if wish.accepts(PROTOBUF) && has_message => Format::Protobuf,
             () => continue,
         };
-        if let Some(transform) = transform_of(&wish) {
+        if let Some(transform) = transform_of(&wish)
+            && !(format == Format::Protobuf && matches!(transform, Transform::Table(_)))
+        {
             return Ok(Negotiated { format, transform });
         }
     }

@@ -8,7 +8,8 @@ use stage1_kubectl::status::Status;
 
 use super::Routed;
 use super::respond::{self, Answer};
-use crate::negotiation::{Format, Transform};
+use crate::negotiation::{Format, PROTOBUF, Transform};
+use crate::protobuf;
 use crate::watch_cache::At;
 
 /// Answers with the object that the path names.
@@ -20,10 +21,19 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
     let cache = routed.context.server.stores.of(routed.resource).cacher().clone();
     cache.wait_for(At::of_get(version)?).await?;
     let found = cache.peek(&routed.key()).ok_or_else(|| routed.not_found())?;
-    let plain = routed.negotiated.format == Format::Json && routed.negotiated.transform == Transform::Plain;
-    if plain && found.object.api_version() == routed.resource.group_version() {
+    let group_version = routed.resource.group_version();
+    let plain = routed.negotiated.transform == Transform::Plain;
+    if plain && found.object.api_version() == group_version {
         // The common case: bytes that everybody shares.
-        return Ok(respond::bytes(StatusCode::OK, "application/json", found.encoded().clone()));
+        if routed.negotiated.format == Format::Json {
+            return Ok(respond::bytes(StatusCode::OK, "application/json", found.encoded().clone()));
+        }
+        if routed.negotiated.format == Format::Protobuf
+            && let Some(message) = found.message()
+        {
+            let sealed = protobuf::seal(&group_version, routed.resource.kind, message);
+            return Ok(respond::bytes(StatusCode::OK, PROTOBUF, sealed));
+        }
     }
     Ok(routed.answer(StatusCode::OK, &found.object))
 }

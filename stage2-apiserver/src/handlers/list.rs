@@ -22,7 +22,8 @@ use super::options::ListOptions;
 use super::respond::{self, Answer};
 use super::selectors::{check_field_selector, matches};
 use super::{Routed, convert};
-use crate::negotiation::{Format, Transform};
+use crate::negotiation::{Format, PROTOBUF, Transform};
+use crate::protobuf;
 use crate::registry::ResourceInfo;
 use crate::table::render_table;
 use crate::watch_cache::{self, At, CachedObject, Listed, Predicate};
@@ -101,6 +102,9 @@ fn render(routed: &Routed<'_>, listed: &Listed) -> Answer {
     let format = routed.negotiated.format;
     match &routed.negotiated.transform {
         Transform::Plain if format == Format::Json => plain_json(routed.resource, &metadata, &listed.items),
+        Transform::Plain if format == Format::Protobuf && !convert::is_converted(routed.resource) => {
+            plain_protobuf(routed.resource, &metadata, &listed.items)
+        }
         Transform::Plain => {
             let items: Vec<Value> = served(routed, listed).into_iter().map(without_kind).collect();
             let list = json!({
@@ -165,6 +169,17 @@ fn plain_json(resource: &'static ResourceInfo, metadata: &Value, items: &[Arc<Ca
     }
     body.put_slice(b"]}");
     respond::bytes(StatusCode::OK, "application/json", body.freeze())
+}
+
+/// Puts the items' messages, which the cache has, one after the other into the list's.
+fn plain_protobuf(resource: &'static ResourceInfo, metadata: &Value, items: &[Arc<CachedObject>]) -> Answer {
+    let (group_version, kind) = (resource.group_version(), resource.list_kind());
+    let mut list = protobuf::encode_raw(&group_version, &kind, &json!({ "metadata": metadata }))
+        .expect("a list's metadata fits its message");
+    for item in items.iter().filter_map(|item| item.message()) {
+        protobuf::put_bytes(protobuf::LIST_ITEMS, item, &mut list);
+    }
+    respond::bytes(StatusCode::OK, PROTOBUF, protobuf::seal(&group_version, &kind, &list))
 }
 
 /// One item, field by field, without kind and apiVersion.

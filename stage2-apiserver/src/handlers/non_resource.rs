@@ -115,7 +115,7 @@ fn api(context: &Context, parts: &[&str], accept: Option<&str>) -> Result<Answer
         _ => None,
     };
     let document: Value = document.ok_or_else(Status::generic_not_found)?;
-    let format = negotiate(accept, false).map_or(Format::Json, |n| n.format);
+    let format = negotiate(accept, false, true).map_or(Format::Json, |n| n.format);
     Ok(respond::value(StatusCode::OK, format, &document))
 }
 

@@ -15,7 +15,8 @@ use stage1_kubectl::selector::{FieldSelector, LabelSelector};
 use stage1_kubectl::status::{FieldError, Status};
 
 use crate::decode::FieldValidation;
-use crate::negotiation::{BodyFormat, MEDIA_TYPES};
+use crate::negotiation::BodyFormat;
+use crate::protobuf;
 use crate::request_info::Query;
 use crate::store::deletion::{DeleteRequest, Propagation};
 
@@ -278,7 +279,7 @@ pub fn read_delete_options(body: &[u8], format: BodyFormat) -> Result<Value, Sta
         BodyFormat::Yaml => std::str::from_utf8(body)
             .map_err(|e| e.to_string())
             .and_then(|text| serde_yaml::from_str(text).map_err(|e| e.to_string())),
-        BodyFormat::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+        BodyFormat::Protobuf => delete_options_of_protobuf(body),
     };
     let value = value.map_err(|e| {
         Status::bad_request(format!(
@@ -289,6 +290,15 @@ pub fn read_delete_options(body: &[u8], format: BodyFormat) -> Result<Value, Sta
         None | Some("" | "DeleteOptions") => Ok(value),
         Some(_) => Err(Status::failure(500, "", "decoded object cannot be converted to DeleteOptions")),
     }
+}
+
+fn delete_options_of_protobuf(body: &[u8]) -> Result<Value, String> {
+    let envelope = protobuf::open(body).map_err(|e| e.to_string())?;
+    if !matches!(envelope.kind.as_str(), "" | "DeleteOptions") {
+        return Ok(json!({ "kind": envelope.kind }));
+    }
+    let message = protobuf::message_of("v1", "DeleteOptions").expect("the table has DeleteOptions");
+    protobuf::decode_raw(message, envelope.raw).map(Value::Object).map_err(|e| e.to_string())
 }
 
 fn propagation_of(

@@ -2,8 +2,8 @@
 //!
 //! *Step 2 of a pod's journey.* Before: a handler has an object, a list or a refusal. After: the client reads it.
 //!
-//! Objects come out of the watch cache already encoded; for the plain JSON answer their bytes are sent as they are. Only
-//! tables, metadata views, YAML and other versions are rendered per request.
+//! Objects come out of the watch cache already encoded; for the plain answer in JSON or protobuf their bytes are sent as they are.
+//! Only tables, metadata views, YAML and other versions are rendered per request.
 //!
 //! # Invariants
 //! 1. A refusal is always a `Status` whose code is the HTTP code.
@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use stage1_kubectl::status::Status;
 
 use crate::negotiation::{Format, Negotiated, Transform};
+use crate::protobuf;
 use crate::table::{IncludeObject, TableOptions, render_table};
 
 /// Smaller answers are sent as they are: compressing them costs more than it saves.
@@ -61,15 +62,20 @@ pub fn json_document(value: &impl Serialize) -> Answer {
     bytes(StatusCode::OK, "application/json", body)
 }
 
-/// Writes a value in a format.
+/// Writes a value in a format. What has no protobuf message is written as JSON: clients read what Content-Type says.
 pub fn value(code: StatusCode, format: Format, value: &Value) -> Answer {
-    bytes(code, format.content_type(), encode(format, value))
+    let (format, body) = encode(format, value);
+    bytes(code, format.content_type(), body)
 }
 
-fn encode(format: Format, value: &Value) -> Vec<u8> {
+fn encode(format: Format, value: &Value) -> (Format, Vec<u8>) {
     match format {
-        Format::Json => serde_json::to_vec(value).expect("a JSON value serialises"),
-        Format::Yaml => serde_yaml::to_string(value).expect("a JSON value is YAML").into_bytes(),
+        Format::Protobuf => match protobuf::encode_object(value) {
+            Ok(body) => (format, body),
+            Err(_) => encode(Format::Json, value),
+        },
+        Format::Json => (format, serde_json::to_vec(value).expect("a JSON value serialises")),
+        Format::Yaml => (format, serde_yaml::to_string(value).expect("a JSON value is YAML").into_bytes()),
     }
 }
 

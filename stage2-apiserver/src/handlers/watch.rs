@@ -1,4 +1,4 @@
-//! WATCH: changes as they happen, one JSON line each.
+//! WATCH: changes as they happen, one JSON line or protobuf frame each.
 //!
 //! *Step 2 of a pod's journey.* Before: a write was committed. After: the scheduler, the kubelet and every
 //! controller that asked for it have it, milliseconds later.
@@ -11,7 +11,7 @@
 //! client-go looks for it there.
 //!
 //! # Invariants
-//! 1. A frame is one line, and lines are never torn.
+//! 1. A frame is one line (or has its length before it), and frames are never torn.
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/endpoints/handlers/watch.go`. Left out: watching over WebSocket.
@@ -27,7 +27,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use rand::RngExt;
 use serde_json::{Value, json};
-use stage1_kubectl::object::Object;
 use stage1_kubectl::selector::FieldSelector;
 use stage1_kubectl::status::Status;
 
@@ -36,10 +35,12 @@ use super::options::ListOptions;
 use super::respond::{Answer, BoxError, View, partial_metadata};
 use super::selectors::check_field_selector;
 use super::{Routed, convert};
-use crate::negotiation::Transform;
+use crate::negotiation::{Format, PROTOBUF_WATCH, Transform};
+use crate::protobuf;
 use crate::registry::ResourceInfo;
 use crate::storage::Revision;
 use crate::table::render_table;
+use crate::watch_cache::cached_object::bookmark;
 use crate::watch_cache::{At, CacheEvent, WatchOptions, WatchStart};
 
 /// Watches without `timeoutSeconds` end after this long, up to twice: all at once would be a stampede.
@@ -75,7 +76,7 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
             let encoder = Encoder::new(routed);
             Box::pin(encoder.frames(events))
         }
-        Err(status) if status.code == 410 => Box::pin(stream::once(future::ready(error_frame(&status)))),
+        Err(status) if status.code == 410 => Box::pin(stream::once(future::ready(error_frame(routed.negotiated.format, &status)))),
         Err(status) => return Err(status),
     };
     Ok(answer(routed, frames, Duration::from_secs(seconds)))
@@ -103,14 +104,24 @@ fn start(options: &ListOptions) -> Result<WatchStart, Status> {
     })
 }
 
-fn error_frame(status: &Status) -> Bytes {
-    let line = json!({ "type": "ERROR", "object": status });
-    Bytes::from(format!("{line}\n"))
+fn error_frame(format: Format, status: &Status) -> Bytes {
+    frame(format, "ERROR", &json!(status))
 }
 
-/// Turns events into lines in the form that was negotiated.
+/// An event around an object that is encoded for this watcher alone.
+fn frame(format: Format, kind: &str, object: &Value) -> Bytes {
+    if format == Format::Protobuf
+        && let Ok(sealed) = protobuf::encode_object(object)
+    {
+        return protobuf::watch_frame(kind, &sealed);
+    }
+    Bytes::from(format!("{}\n", json!({ "type": kind, "object": object })))
+}
+
+/// Turns events into frames in the form that was negotiated.
 struct Encoder {
     resource: &'static ResourceInfo,
+    format: Format,
     transform: Transform,
     view: View,
     headers_sent: bool,
@@ -119,7 +130,8 @@ struct Encoder {
 impl Encoder {
     fn new(routed: &Routed<'_>) -> Self {
         let transform = routed.negotiated.transform.clone();
-        Self { resource: routed.resource, transform, view: routed.view(), headers_sent: false }
+        let format = routed.negotiated.format;
+        Self { resource: routed.resource, format, transform, view: routed.view(), headers_sent: false }
     }
 
     fn frames(mut self, events: impl Stream<Item = CacheEvent> + Send) -> impl Stream<Item = Bytes> + Send {
@@ -129,21 +141,27 @@ impl Encoder {
     fn frame(&mut self, event: &CacheEvent) -> Bytes {
         let api_version = self.resource.group_version();
         if self.transform == Transform::Plain && !convert::is_converted(self.resource) {
-            return event.frame(&api_version, self.resource.kind);
+            match (self.format, event) {
+                (Format::Protobuf, CacheEvent::Object(kind, cached)) => {
+                    if let Some(message) = cached.message() {
+                        let sealed = protobuf::seal(&api_version, self.resource.kind, message);
+                        return protobuf::watch_frame(kind.as_str(), &sealed);
+                    }
+                }
+                (Format::Protobuf, CacheEvent::Bookmark { .. }) => {}
+                _ => return event.frame(&api_version, self.resource.kind),
+            }
         }
         let (kind, object) = match event {
             CacheEvent::Object(kind, cached) => {
                 (kind.as_str(), convert::to_served(self.resource, &cached.object).into_owned())
             }
-            CacheEvent::Bookmark { .. } => {
-                let line = event.frame(&api_version, self.resource.kind);
-                let value: Value = serde_json::from_slice(&line).unwrap_or_default();
-                let bookmark = Object::from_value(value["object"].clone()).unwrap_or_default();
-                ("BOOKMARK", bookmark)
+            CacheEvent::Bookmark { revision, initial_events_end } => {
+                ("BOOKMARK", bookmark(&api_version, self.resource.kind, *revision, *initial_events_end))
             }
         };
         let rendered = self.transform(kind, object.into_value());
-        Bytes::from(format!("{}\n", json!({ "type": kind, "object": rendered })))
+        frame(self.format, kind, &rendered)
     }
 
     fn transform(&mut self, kind: &str, object: Value) -> Value {
@@ -181,7 +199,9 @@ fn answer(routed: &Routed<'_>, frames: Frames, timeout: Duration) -> Answer {
         Ok::<_, BoxError>(Frame::data(line))
     });
     let mut response = Response::new(StreamBody::new(lines).boxed_unsync());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let content_type =
+        if routed.negotiated.format == Format::Protobuf { PROTOBUF_WATCH } else { "application/json" };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }

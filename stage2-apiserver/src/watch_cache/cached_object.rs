@@ -9,7 +9,8 @@
 //! 1. `object.resource_version()` is `revision`.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/storage/cacher/caching_object.go`. Left out: encodings other than JSON (handlers make tables themselves).
+//! `apiserver/pkg/storage/cacher/caching_object.go`. Left out: YAML and tables (handlers make them
+//! themselves).
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +18,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use stage1_kubectl::object::Object;
 
 use super::CacheEvent;
+use crate::protobuf;
 use crate::storage::Revision;
 
 // ANCHOR: cached-object
@@ -30,6 +32,7 @@ pub struct CachedObject {
     /// The write that made it so.
     pub revision: Revision,
     encoded: OnceLock<Bytes>,
+    message: OnceLock<Option<Bytes>>,
     frames: [OnceLock<Bytes>; 3],
 }
 
@@ -65,6 +68,7 @@ impl CachedObject {
             object,
             revision,
             encoded: OnceLock::new(),
+            message: OnceLock::new(),
             frames: Default::default(),
         }
     }
@@ -85,6 +89,15 @@ impl CachedObject {
             let json = serde_json::to_vec(self.object.as_value()).expect("a JSON value can be written");
             Bytes::from(json)
         })
+    }
+
+    /// The object as a protobuf message, without envelope; `None` if its kind has none.
+    pub fn message(&self) -> Option<&Bytes> {
+        let make = || {
+            let object = &self.object;
+            protobuf::encode_raw(object.api_version(), object.kind(), object.as_value()).ok().map(Bytes::from)
+        };
+        self.message.get_or_init(make).as_ref()
     }
 
     /// One line of a watch: `{"type":"ADDED","object":…}` and a newline.
