@@ -85,7 +85,9 @@ fn json_yaml_and_protobuf_are_one_object() {
     let files = std::fs::read_dir(&directory).expect("a folder").filter_map(|entry| Some(entry.ok()?.path()));
     for path in files.filter(|path| path.extension().is_some_and(|e| e == "pb")) {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let read = |extension: &str| std::fs::read(path.with_file_name(format!("{name}.{extension}"))).expect("a file");
+        let read = |extension: &str| {
+            std::fs::read(path.with_file_name(format!("{name}.{extension}"))).expect("a file")
+        };
         let kind = name.rsplit('.').next().expect("a kind");
         match check(&read("json"), &read("yaml"), &read("pb"), kind) {
             Ok(()) => passed += 1,

@@ -76,7 +76,9 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
             let encoder = Encoder::new(routed);
             Box::pin(encoder.frames(events))
         }
-        Err(status) if status.code == 410 => Box::pin(stream::once(future::ready(error_frame(routed.negotiated.format, &status)))),
+        Err(status) if status.code == 410 => {
+            Box::pin(stream::once(future::ready(error_frame(routed.negotiated.format, &status))))
+        }
         Err(status) => return Err(status),
     };
     Ok(answer(routed, frames, Duration::from_secs(seconds)))

@@ -23,9 +23,7 @@ pub const MAX_DEPTH: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The body doesn't begin with the magic bytes.
-    #[error(
-        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-    )]
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
     /// A length says more than there is.
     #[error("unexpected EOF")]
@@ -197,12 +195,7 @@ fn list(
 }
 
 /// An entry of a map; a key or value that is missing is empty.
-fn entry(
-    field: &Field,
-    kind: &Kind,
-    bytes: &[u8],
-    depth: usize,
-) -> Result<(String, Value), DecodeError> {
+fn entry(field: &Field, kind: &Kind, bytes: &[u8], depth: usize) -> Result<(String, Value), DecodeError> {
     let (mut key, mut value) = (String::new(), None);
     for read in fields(bytes) {
         match read? {

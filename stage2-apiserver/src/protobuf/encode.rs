@@ -68,13 +68,7 @@ pub fn message(message: &Message, object: &Map<String, Value>, out: &mut Vec<u8>
 // ANCHOR_END: protobuf-encode
 
 /// An entry of a map: a message of key and value.
-fn entry(
-    number: u32,
-    key: &str,
-    kind: &Kind,
-    value: &Value,
-    out: &mut Vec<u8>,
-) -> Result<bool, EncodeError> {
+fn entry(number: u32, key: &str, kind: &Kind, value: &Value, out: &mut Vec<u8>) -> Result<bool, EncodeError> {
     let start = out.len();
     put_bytes(1, key.as_bytes(), out);
     let fits = one(2, kind, value, out)?;

@@ -67,11 +67,7 @@ pub fn encode(kind: &Kind, value: &Value, out: &mut Vec<u8>) -> Result<bool, Enc
     Ok(true)
 }
 
-fn encode_schema_or(
-    alternative: Alternative,
-    value: &Value,
-    out: &mut Vec<u8>,
-) -> Result<bool, EncodeError> {
+fn encode_schema_or(alternative: Alternative, value: &Value, out: &mut Vec<u8>) -> Result<bool, EncodeError> {
     let schema = |number: u32, fields: &Map<String, Value>, out: &mut Vec<u8>| {
         let start = out.len();
         message(table::json_schema(), fields, out)?;
@@ -176,7 +172,8 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     }
     let envelope = open(raw)?;
     let Some(message) = table::message_of(&envelope.api_version, &envelope.kind) else {
-        let what = format!("no kind {:?} is registered for version {:?}", envelope.kind, envelope.api_version);
+        let what =
+            format!("no kind {:?} is registered for version {:?}", envelope.kind, envelope.api_version);
         return Err(DecodeError::Json(what));
     };
     let mut object = decode::message(message, envelope.raw, depth)?;

@@ -105,13 +105,17 @@ fn a_schema_may_be_a_bool_a_list_or_strings() {
         "properties": {"p": {"additionalProperties": {"type": "string"}, "items": {"type": "number"}}},
         "minimum": 0.5, "maximum": 3,
     });
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"versions": [version]},
     });
     let mut expected = definition.clone();
     // An absent default and a null one are the same.
-    expected["spec"]["versions"][0]["schema"]["openAPIV3Schema"].as_object_mut().expect("a map").remove("default");
+    expected["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        .as_object_mut()
+        .expect("a map")
+        .remove("default");
     assert_eq!(there_and_back(&definition), expected);
 }
 

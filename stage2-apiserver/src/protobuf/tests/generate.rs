@@ -60,7 +60,9 @@ fn value(shape: &Shape, dice: &mut Dice, depth: u64) -> Value {
         Shape::Float => json!([json!(0.5), json!(-3), json!(1e300)][dice.below(3) as usize]),
         Shape::Bytes => json!(dice.one_of(&["", "AA==", "aGVsbG8="])),
         Shape::Time => json!(dice.one_of(&["2024-01-02T03:04:05Z", "1960-01-02T03:04:05Z"])),
-        Shape::MicroTime => json!(dice.one_of(&["2024-01-02T03:04:05.000006Z", "1960-01-02T03:04:05.900000Z"])),
+        Shape::MicroTime => {
+            json!(dice.one_of(&["2024-01-02T03:04:05.000006Z", "1960-01-02T03:04:05.900000Z"]))
+        }
         Shape::Quantity => json!(dice.one_of(&["0", "500m", "1Gi", "-2"])),
         Shape::IntOrString if dice.below(2) == 0 => json!(dice.next() as i32),
         Shape::IntOrString => json!(dice.one_of(&["http", "25%", ""])),
@@ -74,6 +76,8 @@ fn value(shape: &Shape, dice: &mut Dice, depth: u64) -> Value {
             Some(ty) => structure(ty, dice, depth),
             None => json!({}),
         },
-        Shape::Any => json!([json!({"a": [1, null, "b"]}), json!({}), json!("text"), json!(7)][dice.below(4) as usize]),
+        Shape::Any => {
+            json!([json!({"a": [1, null, "b"]}), json!({}), json!("text"), json!(7)][dice.below(4) as usize])
+        }
     }
 }
