@@ -61,6 +61,8 @@ pub mod expose;
 pub mod get;
 /// `kubectl journey`.
 pub mod journey;
+/// `kubectl kustomize`.
+pub mod kustomize;
 /// `kubectl label`.
 pub mod label;
 /// Whole lists, piece by piece.
@@ -157,6 +159,8 @@ pub enum Command {
     Get(Box<get::GetArgs>),
     /// Show a pod's journey through the six stages.
     Journey(journey::JourneyArgs),
+    /// Build a kustomization target from a directory.
+    Kustomize(kustomize::KustomizeArgs),
     /// Update the labels on a resource.
     Label(label::LabelArgs),
     /// Print the logs for a container in a pod.
@@ -217,6 +221,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Expose(args) => expose::run(ctx, args).await,
         Command::Get(args) => get::run(ctx, *args).await,
         Command::Journey(args) => journey::run(ctx, args).await,
+        Command::Kustomize(args) => kustomize::run(ctx, &args),
         Command::Label(args) => label::run(ctx, args).await,
         Command::Logs(args) => logs::run(ctx, args).await,
         Command::Patch(args) => patch::run(ctx, args).await,

@@ -56,5 +56,7 @@ pub mod tls;
 pub mod upgrade;
 /// The stream of changes.
 pub mod watch;
+/// Manifests of others, changed without touching their files.
+pub mod kustomize;
 /// YAML as kubectl writes it.
 pub mod yaml;

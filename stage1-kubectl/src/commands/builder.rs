@@ -5,12 +5,15 @@
 //! # In Kubernetes
 //! `cli-runtime/pkg/resource/builder.go`.
 
+use std::path::Path;
+
 use clap::Args;
 use http::Method;
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::kustomize;
 use crate::manifest::{Check, Manifest, read_each};
 use crate::object::Object;
 use crate::printers;
@@ -26,12 +29,15 @@ pub struct FilenameFlags {
     /// Process the directory used in -f, --filename recursively.
     #[arg(short = 'R', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub recursive: bool,
+    /// A folder with a kustomization; can't be used together with -f.
+    #[arg(short = 'k', long)]
+    pub kustomize: Option<String>,
 }
 
 impl FilenameFlags {
     /// Whether no file was named.
     pub fn is_empty(&self) -> bool {
-        self.filenames.is_empty()
+        self.filenames.is_empty() && self.kustomize.is_none()
     }
 
     /// The objects in the files.
@@ -54,8 +60,24 @@ impl FilenameFlags {
     /// # Errors
     /// A file that isn't there.
     pub fn read_each(&self, check: Check) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
+        if let Some(folder) = &self.kustomize {
+            return self.kustomized(folder);
+        }
         let found = read_each(&self.filenames, self.recursive, check)?;
         Ok(found.into_iter().map(|one| one.map_err(Failure::from)).collect())
+    }
+
+    /// What a kustomization makes.
+    fn kustomized(&self, folder: &str) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
+        if !self.filenames.is_empty() {
+            return Err(Failure::message("only one of -f or -k can be specified"));
+        }
+        let objects = kustomize::build(Path::new(folder)).map_err(Failure::message)?;
+        let manifest = |value| match Object::from_value(value) {
+            Ok(object) => Ok(Manifest { object, source: folder.to_string() }),
+            Err(error) => Err(Failure::message(error.to_string())),
+        };
+        Ok(objects.into_iter().map(manifest).collect())
     }
 }
 

@@ -86,8 +86,9 @@ fn analyze(text: &str) -> Analysis {
     }
 }
 
+/// Go's writer escapes what needs more than three bytes of UTF-8 (emoji).
 fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && c != '\u{feff}'
 }
 

@@ -186,9 +186,6 @@ fn check(rule: &RuleFlags) -> Result<(), Failure> {
     if rule.verb.is_empty() {
         return Err(Failure::message("at least one verb must be specified"));
     }
-    if rule.resource.len() > 1 && !rule.resource_name.is_empty() {
-        return Err(Failure::message("resource name(s) can not be applied to multiple resources"));
-    }
     Ok(())
 }
 
@@ -200,7 +197,9 @@ async fn rules(ctx: &Context, rule: &RuleFlags) -> Result<Vec<Value>, Failure> {
         let (group, resource) = match name {
             "*" => (if rule.resource.len() == 1 { "*" } else { "" }.to_string(), "*".to_string()),
             name => {
-                let found = ctx.resource(name).await?;
+                // This command says it without `error:`.
+                let bare = |failure: Failure| Failure::Exit { code: 1, message: failure.to_string() };
+                let found = ctx.resource(name).await.map_err(bare)?;
                 (found.gvr.group.clone(), found.gvr.resource.clone())
             }
         };

@@ -107,7 +107,7 @@ pub async fn run(ctx: &Context, args: &TokenArgs) -> Result<(), Failure> {
         )?;
     match args.output.as_str() {
         "" => match answer["status"]["token"].as_str().filter(|token| !token.is_empty()) {
-            Some(token) => ctx.print(&format!("{token}\n")),
+            Some(token) => ctx.print(token),
             None => return Err(Failure::message("failed to create token: no token in server response")),
         },
         form => ctx.print(&Output::parse(form)?.render(&answer)?),
