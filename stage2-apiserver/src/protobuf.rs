@@ -107,7 +107,11 @@ pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut impl BufMut) {
 /// The kind has no message, or a field doesn't fit it.
 pub fn encode_object(object: &Value) -> Result<Vec<u8>, EncodeError> {
     let word = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or("");
-    let (api_version, kind) = (word("apiVersion"), word("kind"));
+    let (mut api_version, kind) = (word("apiVersion"), word("kind"));
+    if api_version.is_empty() {
+        // The core group's discovery documents don't say it in JSON.
+        api_version = "v1";
+    }
     Ok(seal(api_version, kind, &encode_raw(api_version, kind, object)?))
 }
 

@@ -145,9 +145,8 @@ impl Encoder {
         if self.transform == Transform::Plain && !convert::is_converted(self.resource) {
             match (self.format, event) {
                 (Format::Protobuf, CacheEvent::Object(kind, cached)) => {
-                    if let Some(message) = cached.message() {
-                        let sealed = protobuf::seal(&api_version, self.resource.kind, message);
-                        return protobuf::watch_frame(kind.as_str(), &sealed);
+                    if let Some(frame) = cached.message_frame(*kind) {
+                        return frame;
                     }
                 }
                 (Format::Protobuf, CacheEvent::Bookmark { .. }) => {}

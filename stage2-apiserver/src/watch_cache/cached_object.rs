@@ -32,8 +32,9 @@ pub struct CachedObject {
     /// The write that made it so.
     pub revision: Revision,
     encoded: OnceLock<Bytes>,
-    message: OnceLock<Option<Bytes>>,
     frames: [OnceLock<Bytes>; 3],
+    message: OnceLock<Option<Bytes>>,
+    message_frames: [OnceLock<Option<Bytes>>; 3],
 }
 
 /// What happened to an object, in the words of the watch protocol.
@@ -68,8 +69,9 @@ impl CachedObject {
             object,
             revision,
             encoded: OnceLock::new(),
-            message: OnceLock::new(),
             frames: Default::default(),
+            message: OnceLock::new(),
+            message_frames: Default::default(),
         }
     }
 
@@ -104,6 +106,15 @@ impl CachedObject {
     pub fn frame(&self, kind: EventType) -> Bytes {
         let made = self.frames[kind as usize].get_or_init(|| frame(kind.as_str(), self.encoded()));
         made.clone()
+    }
+
+    /// One frame of a protobuf watch; `None` if the kind has no message.
+    pub fn message_frame(&self, kind: EventType) -> Option<Bytes> {
+        let make = || {
+            let sealed = protobuf::seal(self.object.api_version(), self.object.kind(), self.message()?);
+            Some(protobuf::watch_frame(kind.as_str(), &sealed))
+        };
+        self.message_frames[kind as usize].get_or_init(make).clone()
     }
 
     /// The same state at a later revision: what a watcher gets when the object leaves its view.
