@@ -331,16 +331,27 @@ async fn remove(
         }
         pause(EVICTION_RETRY, deadline, name).await?;
     }
-    while dry_run == DryRun::None {
-        match client.request::<Object>(request::request(Method::GET, &path, None)).await {
-            Ok(there) if there.uid() == pod.uid() => pause(GONE_INTERVAL, deadline, name).await?,
-            Ok(_) => break,
-            Err(error) if error.is_not_found() => break,
-            Err(error) => return Err(error.into()),
-        }
+    if dry_run == DryRun::None {
+        wait_until_gone(ctx, pod, &path, deadline).await?;
     }
     ctx.print(&format!("pod/{name} {done}{}\n", dry_run.suffix()));
     Ok(())
+}
+
+async fn wait_until_gone(
+    ctx: &Context,
+    pod: &Object,
+    path: &str,
+    deadline: Option<Instant>,
+) -> Result<(), Failure> {
+    loop {
+        match ctx.client().await?.request::<Object>(request::request(Method::GET, path, None)).await {
+            Ok(there) if there.uid() == pod.uid() => pause(GONE_INTERVAL, deadline, pod.name()).await?,
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 async fn pause(time: Duration, deadline: Option<Instant>, pod: &str) -> Result<(), Failure> {

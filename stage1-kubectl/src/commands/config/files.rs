@@ -6,7 +6,6 @@
 //!
 //! # In Kubernetes
 //! `ModifyConfig` in `client-go/tools/clientcmd/config.go`.
-#![expect(clippy::disallowed_methods, reason = "shell: writes kubeconfig files")]
 
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -6,6 +6,7 @@
 //!
 //! # In Kubernetes
 //! `kubectl/pkg/cmd/create/create_*.go`.
+#![expect(clippy::disallowed_methods, reason = "shell: a name may need a random suffix")]
 
 use clap::{Args, Subcommand};
 use http::Method;

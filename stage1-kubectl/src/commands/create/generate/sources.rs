@@ -32,7 +32,7 @@ pub type Entries = Vec<(String, Vec<u8>)>;
 /// # Errors
 /// A source that can't be understood or read.
 pub fn read(flags: &SourceFlags) -> Result<Entries, Failure> {
-    if !flags.from_env_file.is_empty() && !(flags.from_file.is_empty() && flags.from_literal.is_empty()) {
+    if !(flags.from_env_file.is_empty() || flags.from_file.is_empty() && flags.from_literal.is_empty()) {
         return Err(Failure::message("from-env-file cannot be combined with from-file or from-literal"));
     }
     let mut entries = Entries::new();
