@@ -134,7 +134,9 @@ fn port_forward(pipeline: &Pipeline) {
     let mut child =
         pipeline.command(&["port-forward", "pod/nginx", ":80"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // Held open: kubectl prints a line for each connection and would die of a closed pipe.
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
     let port: u16 =
         line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     for _ in 0..2 {
