@@ -258,9 +258,9 @@ impl Kubelet {
                 }
                 PodAction::BackOff { container, until, message } => {
                     self.tell_back_off(pod, &container);
+                    // Told at the start of the next round, as the real one does: until then the pod shows why it ended.
                     memory.errors.insert(container, ("CrashLoopBackOff".to_owned(), message));
                     outcome.sooner(until);
-                    self.tell_status(pod, &view, memory, false);
                     continue;
                 }
                 PodAction::StartEphemeralContainer(i) => (Ephemeral, &ephemeral[i]),
@@ -275,10 +275,9 @@ impl Kubelet {
                 }
                 Err(error) => {
                     outcome.sooner(error.until.unwrap_or(Timestamp::now() + BACK_OFF_PERIOD));
+                    // Told at the start of the next round, which the new sandbox's event or the back-off brings: so
+                    // `ErrImagePull` is seen before `ImagePullBackOff` takes its place.
                     memory.errors.insert(container.name.clone(), (error.reason, error.message));
-                    if let Some(now) = self.view(pod.pod_uid()).await {
-                        self.tell_status(pod, &now, memory, false);
-                    }
                 }
             }
         }

@@ -68,7 +68,7 @@ fn too_large(pipeline: &Pipeline) {
     let manifest =
         format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"large"}},{}"#, &overrides[1..]);
     pipeline.apply(&manifest);
-    let message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    let message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
     pipeline.wait("the scheduler says why", || {
         pipeline.ok(&["get", "events", "--field-selector", "reason=FailedScheduling"]).contains(message)
     });
@@ -83,7 +83,7 @@ fn bad_manifests(pipeline: &Pipeline) {
             "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: tab\n",
             "error converting YAML to JSON: yaml: line 4: found character that cannot start any token",
         ),
-        ("apiVersion: v1\nmetadata:\n  name: x\n", "Object 'Kind' is missing in"),
+        ("apiVersion: v1\nmetadata:\n  name: x\n", "kind not set"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndatta: {}\n", "unknown field \"datta\""),
         (
             "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\nspec:\n  containers:\n  - name: a\n",

@@ -37,10 +37,7 @@ fn all_replicas_answer_and_a_replaced_pod_receives_traffic() {
     println!("ClusterIP from a pod: {from_pod:?}");
     assert_eq!(from_pod, pods);
 
-    let netns =
-        pipeline.dir().join("nodes").join(pipeline.get("nodes", "{.items[0].metadata.name}")).join("netns");
-    let netns = std::fs::read_to_string(&netns).map_or(netns, |path| path.trim().into());
-    let net = format!("--net={}", netns.display());
+    let net = format!("--net={}", node_namespace(&pipeline));
     let from_node = answers(|| {
         curl(Command::new("nsenter").args([
             &net,
@@ -69,6 +66,13 @@ fn all_replicas_answer_and_a_replaced_pod_receives_traffic() {
     pipeline.stop();
 }
 
+/// The first node's network namespace: the bridge's number in the address is the one in its name.
+fn node_namespace(pipeline: &Pipeline) -> String {
+    let ip = pipeline.get("nodes", r#"{.items[0].status.addresses[?(@.type=="InternalIP")].address}"#);
+    let number = ip.split('.').nth(2).unwrap().to_owned();
+    format!("/run/netns/six{number}-{}", pipeline.get("nodes", "{.items[0].metadata.name}"))
+}
+
 fn pods(pipeline: &Pipeline) -> BTreeSet<String> {
     let path =
         r"{range .items[*]}{.metadata.name} {.metadata.deletionTimestamp}{'\n'}{end}".replace('\'', "\"");
@@ -90,7 +94,7 @@ fn a_pod_calls_the_api_by_its_service_account() {
     let variables = pipeline.ok(&["exec", "caller", "--", "env"]);
     assert!(variables.contains("KUBERNETES_SERVICE_HOST=10.96.0.1"), "{variables}");
     // busybox speaks no verified TLS; a connection to the Service's address shows the way, the token its holder.
-    let connected = pipeline.run(&["exec", "caller", "--", "nc", "-w", "3", "-z", "10.96.0.1", "443"]);
+    let connected = pipeline.run(&["exec", "caller", "--", "sh", "-c", "nc -w 3 10.96.0.1 443 </dev/null"]);
     assert!(connected.status.success(), "{}", text(&connected.stderr));
     let token = pipeline.ok(&["exec", "caller", "--", "cat", &format!("{dir}/token")]);
     let who = pipeline.ok(&[

@@ -26,6 +26,8 @@ pub struct Column {
     pub name: String,
     /// 0: always shown; else only with `-o wide`.
     pub priority: i32,
+    /// `name` marks the column that names the object.
+    pub format: String,
 }
 
 /// A row.
@@ -82,7 +84,9 @@ pub fn lines(table: &Table, options: &TableOptions) -> Vec<Vec<String>> {
         let metadata = &row.object["metadata"];
         let mut cells: Vec<String> =
             shown.iter().map(|at| cell(row.cells.get(*at).unwrap_or(&Value::Null))).collect();
-        if let (Some(prefix), Some(name)) = (&options.kind_prefix, cells.first_mut()) {
+        // The column that names the object is the first one nearly everywhere; an event's is shown only when wide.
+        let named = shown.iter().position(|at| table.column_definitions[*at].format == "name");
+        if let (Some(prefix), Some(name)) = (&options.kind_prefix, named.and_then(|at| cells.get_mut(at))) {
             *name = format!("{prefix}/{name}");
         }
         if options.with_namespace {

@@ -21,6 +21,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::request_info::Query;
 
@@ -74,6 +76,7 @@ where
             let status = stage1_kubectl::status::Status::internal(error);
             let text = serde_json::to_vec(&status).expect("a Status serialises");
             let _ = sink.send(message(Channel::Error, &text)).await;
+            let _ = sink.send(normal_closure()).await;
             let _ = sink.close().await;
             return;
         }
@@ -85,6 +88,7 @@ where
                 return;
             }
         }
+        let _ = sink.send(normal_closure()).await;
         let _ = sink.close().await;
     };
     let output = output(streams.stdout, streams.stderr, streams.error, outgoing.clone());
@@ -96,6 +100,11 @@ where
         _ = finished => {}
         () = &mut input => {}
     }
+}
+
+/// The end that kubectl takes for a good one: a close without a code (1005) is an error to it.
+fn normal_closure() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
 /// Opens the streams in the order that the real client has: error, stdin, stdout, stderr, resize.
