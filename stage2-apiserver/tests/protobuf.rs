@@ -2,6 +2,7 @@
 //!
 //! The files are in `../shared/cases/api-roundtrip` (or `STAGES_CASES_DIR`); without them the test is skipped. A case passes if the
 //! three are one object, and if we write that object as the same bytes. The other tests ask a running server.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
 
 mod support {
     pub mod raw;

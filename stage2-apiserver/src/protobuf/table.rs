@@ -35,6 +35,7 @@ pub struct Field {
     /// What it holds.
     pub kind: Kind,
 }
+// ANCHOR_END: protobuf-message
 
 /// How a value is written in protobuf and in JSON.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +75,6 @@ pub enum Kind {
     /// Repeated entries of key 1 and value 2.
     Map(Box<Kind>),
 }
-// ANCHOR_END: protobuf-message
 
 /// What can stand where a JSON schema is expected in a CustomResourceDefinition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
