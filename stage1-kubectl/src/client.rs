@@ -33,6 +33,7 @@ mod config;
 mod credentials;
 mod error;
 mod response;
+pub mod running;
 mod upgrade;
 
 pub use crate::request::{DeleteParams, ListParams, Patch, WatchParams};

@@ -117,7 +117,10 @@ pub async fn start(flags: &ClusterFlags) -> anyhow::Result<Cluster> {
         parts: Mutex::new(parts),
     };
     cluster.bootstrap(flags.advertise_address.unwrap_or(bound.ip()), bound.port()).await?;
-    cluster.kubeconfig("admin")?;
+    // Components that start later, in processes of their own, find the cluster by these.
+    for component in ["kube-controller-manager", "kube-scheduler", "kube-proxy", "admin"] {
+        cluster.kubeconfig(component)?;
+    }
     tracing::info!(server = cluster.server, kubeconfig = %cluster.state_dir.admin_kubeconfig().display(), "The API server is ready");
     Ok(cluster)
 }

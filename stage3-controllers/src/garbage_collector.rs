@@ -15,10 +15,6 @@
 //!
 //! # In Kubernetes
 //! `pkg/controller/garbagecollector/`. Left out: breaking of circles of foreground deletion, `OwnerRefInvalidNamespace` events.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "shell: watches every kind and deletes through the API server"
-)]
 
 pub mod attempt;
 pub mod graph;

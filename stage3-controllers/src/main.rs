@@ -5,18 +5,15 @@
 //!
 //! # In Kubernetes
 //! `cmd/kube-controller-manager/controller-manager.go`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "shell: reads the environment and probes for a running cluster"
-)]
+#![expect(clippy::disallowed_methods, reason = "shell: reads the environment")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
 use prometheus_client::registry::Registry;
+use stage1_kubectl::client::running::{flag_given, running_cluster, state_dir_given};
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogFormat, LogOptions};
 use stage1_kubectl::signals;
@@ -63,15 +60,12 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let given = |flag: &str| {
-        std::env::args().any(|argument| argument == flag || argument.starts_with(&format!("{flag}=")))
-    };
-    if ["--kubeconfig", "--master", "--help", "-h", "--version"].iter().any(|flag| given(flag))
+    if flag_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"])
         || std::env::var_os("KUBECONFIG").is_some()
     {
         return run_component(ComponentCli::parse().flags).await;
     }
-    if let Some(kubeconfig) = running_cluster().await {
+    if let Some(kubeconfig) = running_cluster(&state_dir_given(), COMPONENT).await {
         let mut flags = ComponentCli::parse().flags;
         flags.kubeconfig = Some(kubeconfig);
         return run_component(flags).await;
@@ -79,29 +73,12 @@ async fn run() -> anyhow::Result<()> {
     let cli = PipelineCli::parse();
     let state_dir = StateDir::new(cli.flags.cluster.state_dir.clone())?;
     start_logging(cli.v, &cli.log_format, &state_dir)?;
+    // Listened for from the start: a Ctrl-C while parts are starting must stop them, too.
+    let asked = tokio::spawn(signals::shutdown());
     let cluster = pipeline::start(&cli.flags).await?;
-    signals::shutdown().await;
+    asked.await?;
     cluster.stop().await;
     Ok(())
-}
-
-/// The kubeconfig of a cluster that runs in the state directory.
-async fn running_cluster() -> Option<PathBuf> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let value_after = |index: usize| arguments.get(index + 1).map(PathBuf::from);
-    let given = arguments.iter().enumerate().find_map(|(index, argument)| {
-        match argument.strip_prefix("--state-dir") {
-            Some("") => value_after(index),
-            Some(value) => value.strip_prefix('=').map(PathBuf::from),
-            None => None,
-        }
-    });
-    let state_dir =
-        StateDir::locate(given.or_else(|| std::env::var_os("STAGES_STATE_DIR").map(PathBuf::from)));
-    let kubeconfig = state_dir.kubeconfig(COMPONENT);
-    let client = Client::new(ClientConfig::from_kubeconfig(&kubeconfig, None).ok()?).ok()?;
-    let request = http::Request::get("/readyz").body(bytes::Bytes::new()).ok()?;
-    client.send(request).await.ok().map(|_| kubeconfig)
 }
 
 fn start_logging(v: u8, format: &str, state_dir: &StateDir) -> std::io::Result<()> {

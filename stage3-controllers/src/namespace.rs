@@ -208,7 +208,7 @@ async fn delete_kind(
     if kind.delete_collection {
         client.send(request(http::Method::DELETE, &path, Some(&options))).await?;
     } else {
-        for (name, _) in &objects {
+        for name in objects.keys() {
             match client.send(request(http::Method::DELETE, &format!("{path}/{name}"), Some(&options))).await
             {
                 Err(error) if !error.is_not_found() => return Err(error),

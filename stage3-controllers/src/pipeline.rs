@@ -9,15 +9,18 @@
 //! `cmd/kube-controller-manager/app/controllermanager.go` (`Run`); kubeadm starts it as a static pod.
 #![expect(clippy::disallowed_methods, reason = "shell: reads the kubeconfig and the key of service accounts")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use base64::Engine as _;
 use clap::Args;
+use jiff::Timestamp;
 use stage1_kubectl::client::Client;
 use stage1_kubectl::kubeconfig;
+use stage1_kubectl::state_dir::{StateDir, make_private};
 use stage2_apiserver::pipeline;
 pub use stage2_apiserver::pipeline::{Cluster, ClusterFlags};
+use stage2_apiserver::pki::{Identity, Pki};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::factory::InformerFactory;
@@ -51,6 +54,19 @@ pub async fn start(flags: &Flags) -> anyhow::Result<Cluster> {
     let config = configure(&flags.controllers, Some(&kubeconfig), None, key.as_deref())?;
     cluster.spawn(COMPONENT, run(client, config, cluster.shutdown.clone()));
     Ok(cluster)
+}
+
+/// The kubeconfig of a node that joins the cluster of this state directory, made by the cluster's CA.
+///
+/// # Errors
+/// No CA, or the file can't be written.
+pub fn node_kubeconfig(state_dir: &StateDir, node_name: &str, server: &str) -> anyhow::Result<PathBuf> {
+    let pki = Pki::open(&state_dir.pki(), Timestamp::now()).context("certificates")?;
+    let path = state_dir.node(node_name).join("kubelet.kubeconfig");
+    make_private(&state_dir.node(node_name))?;
+    pki.kubeconfig(&path, &format!("node-{node_name}"), &Identity::node(node_name), server)
+        .with_context(|| format!("kubeconfig {}", path.display()))?;
+    Ok(path)
 }
 
 /// Runs the controllers through this client until `shutdown`.

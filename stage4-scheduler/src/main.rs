@@ -7,10 +7,9 @@
 //! `cmd/kube-scheduler/scheduler.go`.
 #![expect(clippy::disallowed_methods, reason = "shell: reads the environment and the host name")]
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use clap::Parser;
+use stage1_kubectl::client::running::{flag_given, running_cluster, state_dir_given};
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
@@ -32,38 +31,22 @@ struct PipelineCli {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let given =
-        |flag: &str| std::env::args().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
-    let named =
-        ["--kubeconfig", "--master", "--help", "-h", "--version", "-V"].iter().any(|flag| given(flag));
+    let named = flag_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]);
     if named || std::env::var_os("KUBECONFIG").is_some() {
         return run_component(Flags::parse()).await;
     }
-    if let Some(kubeconfig) = running_cluster().await {
+    if let Some(kubeconfig) = running_cluster(&state_dir_given(), COMPONENT).await {
         return run_component(Flags { kubeconfig: Some(kubeconfig), ..Flags::parse() }).await;
     }
     let cli = PipelineCli::parse();
     let state_dir = StateDir::new(cli.flags.cluster.state_dir.clone())?;
     start_logging(cli.v, &state_dir)?;
+    // Listened for from the start: a Ctrl-C while parts are starting must stop them, too.
+    let asked = tokio::spawn(signals::shutdown());
     let cluster = pipeline::start(&cli.flags).await?;
-    signals::shutdown().await;
+    asked.await?;
     cluster.stop().await;
     Ok(())
-}
-
-/// The scheduler's kubeconfig of a cluster that answers in the state directory.
-async fn running_cluster() -> Option<PathBuf> {
-    let words: Vec<String> = std::env::args().collect();
-    let given = words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--state-dir") {
-        Some("") => words.get(at + 1).map(PathBuf::from),
-        Some(value) => value.strip_prefix('=').map(PathBuf::from),
-        None => None,
-    });
-    let given = given.or_else(|| std::env::var_os("STAGES_STATE_DIR").map(PathBuf::from));
-    let kubeconfig = StateDir::locate(given).kubeconfig(COMPONENT);
-    let client = Client::new(ClientConfig::from_kubeconfig(&kubeconfig, None).ok()?).ok()?;
-    let request = http::Request::get("/readyz").body(bytes::Bytes::new()).ok()?;
-    client.send(request).await.ok().map(|_| kubeconfig)
 }
 
 fn start_logging(v: u8, state_dir: &StateDir) -> anyhow::Result<()> {

@@ -7,6 +7,9 @@
 //! the Node; the controller manager gives the Node a pod CIDR; and only with that can the node's pod network be
 //! configured and the other nodes be told the route. Until then the kubelet reports that its network isn't ready.
 //!
+//! One node's kubelet runs in this process. Of several nodes each has a process of its own ([`agents`]): they are there to
+//! be lost one by one.
+//!
 //! The end is the beginning backwards: kubelets, then pods, then runtimes, then namespaces and bridge, then the stages below.
 //!
 //! # Invariants
@@ -16,29 +19,31 @@
 //! # In Kubernetes
 //! kubeadm, systemd, and the machines.
 
+pub mod agents;
 pub mod nodes;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::api::core::v1::Node;
-use stage1_kubectl::client::{Client, ClientConfig};
+use stage1_kubectl::client::Client;
 use stage1_kubectl::state_dir::StateDir;
 use stage3_controllers::indexer::Cached as _;
 use stage3_controllers::informer::factory::InformerFactory;
 use stage3_controllers::pipeline as stages;
 pub use stage3_controllers::pipeline::Cluster;
-use stage4_scheduler::profiles::Profiles;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::kubelet;
 use crate::network::Ipv4Cidr;
-use crate::options::{Config, RuntimeKind};
+use crate::options::RuntimeKind;
 
+pub use agents::{AgentFlags, NodeAgent, refuse_second_agents};
 pub use nodes::{NodeHandle, Nodes, RuntimeChoice};
 
 /// The flags of a cluster with nodes; stage 6 flattens them into its own.
@@ -53,19 +58,29 @@ pub struct PipelineFlags {
     /// Which container runtime (default: containerd where it is built in and can work, else sim)
     #[arg(long, value_enum)]
     pub runtime: Option<RuntimeKind>,
+    /// Of a process that runs one node.
+    #[command(flatten)]
+    pub agent: AgentFlags,
 }
 
-/// Starts stages 1 to 5 in this process.
+/// Starts stages 1 to 5 in this process. `agents` says what this program runs with `--node-agent`.
 ///
 /// # Errors
 /// A stage can't start; what was started is stopped again.
 // ANCHOR: pipeline
-pub async fn start(flags: &PipelineFlags) -> anyhow::Result<(Cluster, Vec<NodeHandle>)> {
+pub async fn start(flags: &PipelineFlags, agents: &str) -> anyhow::Result<(Cluster, Vec<NodeHandle>)> {
     let state_dir = StateDir::new(flags.stages.cluster.state_dir.clone()).context("state directory")?;
     let choice = RuntimeChoice::new(flags.runtime, &state_dir)?;
     info!(runtime = ?choice.kind, why = choice.why, nodes = flags.nodes, "Starting nodes");
+    if choice.kind == RuntimeKind::Sim {
+        info!(
+            "Simulated: no container runs, no Service has rules; all objects and their states are there. For real ones: \
+             build with --features real, apt-get install containerd runc containernetworking-plugins nftables etcd-server, run as root"
+        );
+    }
     let mut nodes = Nodes::create(&state_dir, flags.nodes, &choice)?;
-    let (cluster, runtimes) = tokio::join!(start_stages(&flags.stages), nodes.start_runtimes(&choice));
+    let (cluster, runtimes) =
+        tokio::join!(stage4_scheduler::pipeline::start(&flags.stages), nodes.start_runtimes(&choice));
     let started = match (cluster, runtimes) {
         (Ok(cluster), Ok(())) => Ok(cluster),
         (Ok(cluster), Err(error)) => {
@@ -82,7 +97,7 @@ pub async fn start(flags: &PipelineFlags) -> anyhow::Result<(Cluster, Vec<NodeHa
         }
     };
     let handles = nodes.handles();
-    match start_kubelets(&cluster, Arc::new(nodes)).await {
+    match start_kubelets(&cluster, Arc::new(nodes), agents).await {
         Ok(()) => Ok((cluster, handles)),
         Err(error) => {
             cluster.stop().await;
@@ -92,24 +107,8 @@ pub async fn start(flags: &PipelineFlags) -> anyhow::Result<(Cluster, Vec<NodeHa
 }
 // ANCHOR_END: pipeline
 
-/// Stages 1 to 4.
-async fn start_stages(flags: &stages::Flags) -> anyhow::Result<Cluster> {
-    let cluster = stages::start(flags).await?;
-    let client = cluster.client("kube-scheduler")?;
-    // One scheduler in this process: it needs no election. Any free port: two clusters run side by side.
-    let serving = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = stage4_scheduler::options::Config { profiles: Profiles::default(), lease: None, serving };
-    let shutdown = cluster.shutdown.clone();
-    cluster.spawn("kube-scheduler", async move {
-        if let Err(error) = stage4_scheduler::pipeline::run(client, config, "pipeline", shutdown).await {
-            error!(error = format!("{error:#}"), "Scheduler failed");
-        }
-    });
-    Ok(cluster)
-}
-
 /// The API server at the bridge, a kubelet on each node, and the end of both.
-async fn start_kubelets(cluster: &Cluster, nodes: Arc<Nodes>) -> anyhow::Result<()> {
+async fn start_kubelets(cluster: &Cluster, nodes: Arc<Nodes>, agents: &str) -> anyhow::Result<()> {
     let stopping = CancellationToken::new();
     let mut tasks = Vec::new();
     let outcome = async {
@@ -117,8 +116,16 @@ async fn start_kubelets(cluster: &Cluster, nodes: Arc<Nodes>) -> anyhow::Result<
             let address = SocketAddr::new(gateway.into(), port_of(&cluster.server)?);
             cluster.listen_also(address).await.context("serve at the nodes' bridge")?;
         }
+        // The agents' processes read it.
+        cluster.kubeconfig("kube-proxy")?;
         for handle in nodes.handles() {
-            tasks.push(start_kubelet(cluster, &nodes, &handle, &stopping)?);
+            let kubeconfig = cluster.node_credentials(&handle.name)?;
+            let (state_dir, stopping) = (&cluster.state_dir, stopping.clone());
+            tasks.push(if handle.own_process {
+                agents::start_process(state_dir, &handle.name, agents, stopping).await?
+            } else {
+                start_kubelet(state_dir, &kubeconfig, &nodes, &handle, stopping)?
+            });
         }
         if nodes.gateway().is_some() {
             // A node's own identity may only read its own Node; kube-proxy's may read all.
@@ -143,35 +150,24 @@ async fn stop_nodes(nodes: Arc<Nodes>, tasks: Vec<JoinHandle<()>>, stopping: Can
     }
 }
 
-fn node_client(cluster: &Cluster, node_name: &str) -> anyhow::Result<Client> {
-    let path = cluster.node_credentials(node_name)?;
-    let config = ClientConfig::from_kubeconfig(&path, None)?.with_user_agent("kubelet");
-    Ok(Client::new(config)?)
-}
-
 fn start_kubelet(
-    cluster: &Cluster,
+    state_dir: &StateDir,
+    kubeconfig: &Path,
     nodes: &Nodes,
     handle: &NodeHandle,
-    stopping: &CancellationToken,
+    stopping: CancellationToken,
 ) -> anyhow::Result<JoinHandle<()>> {
-    let client = node_client(cluster, &handle.name)?;
+    let client = agents::kubelet_client(kubeconfig)?;
     let runtime = nodes.runtime(&handle.name).context("the node has a runtime")?;
-    let root = cluster.state_dir.node(&handle.name).join("kubelet");
-    let mut config = Config::new(&handle.name, handle.ip, root);
-    config.client_ca_file = Some(cluster.state_dir.pki().join("ca.crt"));
-    config.cgroups = runtime.is_real();
-    if handle.netns.is_some() {
-        config.cgroup_root = format!("/{}", nodes.unique_name(&handle.name));
-    } else {
-        // All simulated nodes share the host's address: each takes a free port.
-        config.port = 0;
-    }
-    let (name, stopping) = (handle.name.clone(), stopping.clone());
+    let lock = agents::AgentLock::take(state_dir, &handle.name)?;
+    let unique_name = handle.netns.as_ref().map(|_| nodes.unique_name(&handle.name));
+    let config = agents::kubelet_config(state_dir, &handle.name, handle.ip, unique_name.as_deref());
+    let name = handle.name.clone();
     Ok(handle.runtime.spawn(async move {
         if let Err(error) = kubelet::run(config, client, runtime, stopping).await {
             error!(node = name, error = format!("{:#}", anyhow::Error::from(error)), "Kubelet failed");
         }
+        drop(lock);
     }))
 }
 

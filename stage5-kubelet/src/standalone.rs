@@ -35,8 +35,7 @@ pub const DEFAULT_ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
 pub async fn run(flags: &Flags, shutdown: CancellationToken) -> anyhow::Result<()> {
     let kubeconfig = flags.kubeconfig.as_deref().context("--kubeconfig is needed to run alone")?;
     let client_config = ClientConfig::from_kubeconfig(kubeconfig, None)?.with_user_agent("kubelet");
-    let hostname = nix::unistd::gethostname()?.to_string_lossy().into_owned();
-    let config = flags.config(&hostname, address_towards(client_config.host()));
+    let config = flags.config(&node_name(flags)?, address_towards(client_config.host()));
     let runtime = runtime(flags).await?;
     let version = runtime.version().await?;
     info!(
@@ -50,6 +49,15 @@ pub async fn run(flags: &Flags, shutdown: CancellationToken) -> anyhow::Result<(
     let client = Client::new(client_config)?;
     crate::kubelet::run(config, client, runtime, shutdown).await?;
     Ok(())
+}
+
+/// The node's name: as asked, else the machine's.
+///
+/// # Errors
+/// The machine has no name.
+pub fn node_name(flags: &Flags) -> anyhow::Result<String> {
+    let hostname = || nix::unistd::gethostname().map(|name| name.to_string_lossy().to_lowercase());
+    Ok(flags.hostname_override.clone().map_or_else(hostname, Ok)?)
 }
 
 /// Our address on the way to the API server.

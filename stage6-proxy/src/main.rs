@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use stage1_kubectl::client::running::running_cluster;
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogFormat, LogOptions};
 use stage1_kubectl::signals;
 use stage1_kubectl::state_dir::StateDir;
-use stage5_kubelet::pipeline::PipelineFlags;
+use stage5_kubelet::pipeline::{NodeAgent, PipelineFlags, refuse_second_agents};
 use stage6_proxy::options::{Config, ProxyFlags};
 use stage6_proxy::{pipeline, proxier};
 use tokio_util::sync::CancellationToken;
@@ -33,10 +34,7 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let flags = CommandLine::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run(&flags)));
-    match outcome {
+    match start(&CommandLine::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -45,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(flags: &CommandLine) -> anyhow::Result<()> {
+fn start(flags: &CommandLine) -> anyhow::Result<()> {
     let state_dir = StateDir::locate(flags.pipeline.stages.cluster.state_dir.clone());
     logging::init(&LogOptions {
         v: flags.v,
@@ -53,18 +51,33 @@ async fn run(flags: &CommandLine) -> anyhow::Result<()> {
         file: None,
         journey_file: Some(state_dir.journey_file()),
     })?;
-    let config = Config::new(&flags.proxy, &flags.pipeline.stages.controllers.cluster_cidr, &hostname())?;
-    match flags.kubeconfig.clone().or_else(|| config.kubeconfig.clone()) {
-        Some(kubeconfig) => run_alone(&kubeconfig, config).await,
-        None => {
-            let cluster = pipeline::start(&flags.pipeline, &flags.proxy).await?;
-            eprintln!("export KUBECONFIG={}", cluster.state_dir.admin_kubeconfig().display());
-            signals::shutdown().await;
-            tracing::info!("Stopping");
-            cluster.stop().await;
-            Ok(())
-        }
+    // Before there is a second thread: the agents of a node live in the node's namespace.
+    let wanted = flags.pipeline.agent.node_agent.as_ref();
+    let agent = wanted.map(|_| NodeAgent::enter(&state_dir, &flags.pipeline.agent)).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match agent {
+        Some(agent) => runtime.block_on(pipeline::run_agents(&agent, &flags.pipeline, &flags.proxy)),
+        None => runtime.block_on(run(flags, &state_dir)),
     }
+}
+
+async fn run(flags: &CommandLine, state_dir: &StateDir) -> anyhow::Result<()> {
+    let config = Config::new(&flags.proxy, &flags.pipeline.stages.controllers.cluster_cidr, &hostname())?;
+    if let Some(kubeconfig) = flags.kubeconfig.clone().or_else(|| config.kubeconfig.clone()) {
+        return run_alone(&kubeconfig, config).await;
+    }
+    if let Some(kubeconfig) = running_cluster(state_dir, "kube-proxy").await {
+        refuse_second_agents(state_dir)?;
+        return run_alone(&kubeconfig, config).await;
+    }
+    // Listened for from the start: a Ctrl-C while parts are starting must stop them, too.
+    let asked = tokio::spawn(signals::shutdown());
+    let cluster = pipeline::start(&flags.pipeline, &flags.proxy).await?;
+    eprintln!("export KUBECONFIG={}", cluster.state_dir.admin_kubeconfig().display());
+    asked.await?;
+    tracing::info!("Stopping");
+    cluster.stop().await;
+    Ok(())
 }
 
 /// This node's proxy for a cluster that runs elsewhere.

@@ -4,6 +4,8 @@
 //!
 //! Simulated nodes get no proxier: they share the host's network namespace, and the host's own rules are not touched.
 //!
+//! Of several nodes each has a process for its kubelet and its proxier, which [`run_agents`] is the inside of.
+//!
 //! # Invariants
 //! 1. Proxiers run in their node's namespace, so what they write ends with it.
 //!
@@ -11,6 +13,7 @@
 //! kubeadm, which applies the DaemonSet of kube-proxy and the Deployment of CoreDNS.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Service;
@@ -18,7 +21,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::json;
 use stage1_kubectl::client::{Client, ClientConfig, ClientError};
 use stage1_kubectl::request::Patch;
-use stage5_kubelet::pipeline::{Cluster, NodeHandle, PipelineFlags, node_server};
+use stage5_kubelet::pipeline::{Cluster, NodeAgent, NodeHandle, PipelineFlags, node_server};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -33,7 +36,7 @@ use crate::proxier;
 pub async fn start(flags: &PipelineFlags, proxy: &ProxyFlags) -> anyhow::Result<Cluster> {
     // Checked before anything is started.
     Config::new(proxy, cidr(flags), "node")?;
-    let (cluster, nodes) = stage5_kubelet::pipeline::start(flags).await?;
+    let (cluster, nodes) = stage5_kubelet::pipeline::start(flags, "kubelet and kube-proxy").await?;
     match start_proxiers(&cluster, &nodes, proxy, cidr(flags)).await {
         Ok(()) => Ok(cluster),
         Err(error) => {
@@ -61,11 +64,12 @@ async fn start_proxiers(
             info!(node = node.name, "No Services on a simulated node: the host's rules are not touched");
             continue;
         }
-        let mut config = Config::new(flags, cluster_cidr, &node.name)?;
-        if let IpAddr::V4(ip) = node.ip {
-            config.node_ip = Some(ip);
+        if node.own_process {
+            continue;
         }
-        let (client, stopping, name) = (proxy_client(cluster)?, stopping.clone(), node.name.clone());
+        let config = node_config(flags, cluster_cidr, &node.name, node.ip)?;
+        let client = proxy_client(&cluster.kubeconfig("kube-proxy")?, node_server(cluster))?;
+        let (stopping, name) = (stopping.clone(), node.name.clone());
         tasks.push(node.runtime.spawn(async move {
             if let Err(error) = proxier::run(config, client, stopping).await {
                 error!(node = name, error = format!("{:#}", anyhow::Error::from(error)), "Proxy failed");
@@ -84,11 +88,31 @@ async fn start_proxiers(
     Ok(())
 }
 
+/// Runs the agents of one node in this process: its kubelet and its proxier.
+///
+/// # Errors
+/// One of them can't run.
+pub async fn run_agents(agent: &NodeAgent, flags: &PipelineFlags, proxy: &ProxyFlags) -> anyhow::Result<()> {
+    let config = node_config(proxy, cidr(flags), &agent.name, agent.ip)?;
+    let client = proxy_client(&agent.state_dir().kubeconfig("kube-proxy"), agent.server.clone())?;
+    let stopping = agent.stopping();
+    let proxier = async { Ok(proxier::run(config, client, stopping.clone()).await?) };
+    tokio::try_join!(agent.run_kubelet(stopping.clone()), proxier)?;
+    Ok(())
+}
+
+fn node_config(flags: &ProxyFlags, cluster_cidr: &str, name: &str, ip: IpAddr) -> anyhow::Result<Config> {
+    let mut config = Config::new(flags, cluster_cidr, name)?;
+    if let IpAddr::V4(ip) = ip {
+        config.node_ip = Some(ip);
+    }
+    Ok(config)
+}
+
 /// A client with kube-proxy's credentials, at the address that nodes reach.
-fn proxy_client(cluster: &Cluster) -> anyhow::Result<Client> {
-    let path = cluster.kubeconfig("kube-proxy")?;
-    let mut config = ClientConfig::from_kubeconfig(&path, None)?.with_user_agent("kube-proxy");
-    config.server = node_server(cluster);
+fn proxy_client(kubeconfig: &Path, server: String) -> anyhow::Result<Client> {
+    let mut config = ClientConfig::from_kubeconfig(kubeconfig, None)?.with_user_agent("kube-proxy");
+    config.server = server;
     Ok(Client::new(config)?)
 }
 

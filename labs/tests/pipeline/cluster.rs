@@ -16,6 +16,11 @@ static TURN: Mutex<()> = Mutex::new(());
 const REAL_PARTS: [&str; 5] =
     ["/usr/bin/etcd", "/usr/bin/containerd", "/usr/sbin/runc", "/usr/sbin/nft", "/usr/lib/cni/bridge"];
 
+/// Waits until no other test runs a cluster.
+pub fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Says why a test can't run here; with `STAGES_REQUIRE_REAL=1` that is a failure.
 pub fn skip() -> bool {
     let missing: Vec<&str> = REAL_PARTS.into_iter().filter(|part| !Path::new(part).exists()).collect();
@@ -59,13 +64,22 @@ pub struct Pipeline {
     child: Child,
     dir: tempfile::TempDir,
     kubectl: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    /// `None`: beside another one, which holds it.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Pipeline {
     /// Starts all six stages and waits until a node is Ready.
     pub fn start(args: &[&str]) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::start_with(args, Some(turn()))
+    }
+
+    /// Starts a second cluster while this one runs.
+    pub fn start_beside(&self, args: &[&str]) -> Self {
+        Self::start_with(args, None)
+    }
+
+    fn start_with(args: &[&str], turn: Option<MutexGuard<'static, ()>>) -> Self {
         let dir = tempfile::Builder::new().prefix("six").tempdir().unwrap();
         let images = dir.path().join("images");
         let made = Command::new(binary("labs")).args(["image", "--presets"]).arg(&images).output().unwrap();

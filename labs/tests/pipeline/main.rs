@@ -8,7 +8,9 @@
 
 mod cluster;
 mod failures;
+mod modes;
 mod nodes;
+mod processes;
 mod restart;
 mod services;
 mod users;

@@ -1,9 +1,13 @@
 //! Three nodes: pods spread, Services reach across, and the pods of a lost node are replaced elsewhere.
 
 use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cluster::{Pipeline, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cluster::{Pipeline, binary, skip, text};
 
 const MANIFEST: &str = include_str!("../../src/demo/web.yaml");
 
@@ -33,16 +37,75 @@ fn pods_spread_over_three_nodes_and_leave_a_lost_one() {
     });
 
     let lost = nodes.last().unwrap().clone();
-    pipeline.ok(&["annotate", "node", &lost, "six-stages.dev/stop-kubelet=true"]);
-    pipeline.wait_within("the node is NotReady", Duration::from_secs(60), || {
-        pipeline.get(&format!("node {lost}"), r#"{.status.conditions[?(@.type=="Ready")].status}"#)
-            == "Unknown"
-    });
+    let ready =
+        || pipeline.get(&format!("node {lost}"), r#"{.status.conditions[?(@.type=="Ready")].status}"#);
+    let agent = agent(&pipeline, &lost);
+    assert_ne!(agent, pipeline.pid(), "a node's agents are a process of their own");
+    kill(agent, Signal::SIGKILL).unwrap();
+    pipeline.wait_within("the node is NotReady", Duration::from_secs(60), || ready() == "Unknown");
     pipeline.wait_within("its pods are replaced elsewhere", Duration::from_secs(120), || {
         pipeline.get("deployment web", "{.status.availableReplicas}") == "3"
             && !on_nodes(&pipeline).contains(&lost)
     });
+    let told = pipeline.log();
+    assert!(told.contains(&format!("Node {lost}: process {agent} ended by itself")), "{told}");
+
+    // The command that the pipeline named.
+    let log = std::fs::File::create(pipeline.dir().join("by-hand.log")).unwrap();
+    let mut by_hand = Command::new(binary("kube-proxy"))
+        .arg("--state-dir")
+        .arg(pipeline.dir())
+        .args(["--node-agent", &lost])
+        .stdin(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    pipeline.wait("the node is Ready again", || ready() == "True");
+    let pods = "pods -l app=web --field-selector spec.nodeName=";
+    pipeline.wait("the pods that it had are gone", || {
+        pipeline.get(&format!("{pods}{lost}"), "{.items[*].metadata.name}").is_empty()
+    });
+    let second = Command::new(binary("kube-proxy"))
+        .arg("--state-dir")
+        .arg(pipeline.dir())
+        .args(["--node-agent", &lost])
+        .output()
+        .unwrap();
+    let refusal = text(&second.stderr);
+    assert!(refusal.contains(&format!("run already, as process {}", by_hand.id())), "{refusal}");
+    // A stop of the pipeline reaches the process that was started by hand.
+    let reaped = std::thread::spawn(move || by_hand.wait().unwrap());
     pipeline.stop();
+    assert!(reaped.join().unwrap().success());
+}
+
+#[test]
+fn agents_end_with_a_pipeline_that_is_killed_and_a_new_one_starts_them_again() {
+    if skip() {
+        return;
+    }
+    let args = ["--nodes", "2"];
+    let mut pipeline = Pipeline::start(&args);
+    let ready = || {
+        pipeline.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#) == "True True"
+    };
+    pipeline.wait("two nodes are Ready", ready);
+    let before = [agent(&pipeline, "node-1"), agent(&pipeline, "node-2")];
+    pipeline.crash_and_restart(&args);
+    let ready = || {
+        pipeline.get("nodes", r#"{.items[*].status.conditions[?(@.type=="Ready")].status}"#) == "True True"
+    };
+    pipeline.wait("two nodes are Ready again", ready);
+    for pid in before {
+        pipeline.wait("the old agents are gone", || kill(pid, None).is_err());
+    }
+    pipeline.stop();
+}
+
+/// The process that runs a node's kubelet and kube-proxy.
+fn agent(pipeline: &Pipeline, node: &str) -> Pid {
+    let path = pipeline.dir().join("nodes").join(node).join("agent.pid");
+    Pid::from_raw(std::fs::read_to_string(path).unwrap().trim().parse().unwrap())
 }
 
 /// Nodes of the pods that are not being deleted.

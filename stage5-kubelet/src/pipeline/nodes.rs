@@ -46,6 +46,8 @@ pub struct NodeHandle {
     pub ip: IpAddr,
     /// Tasks spawned here run in the node's namespace.
     pub runtime: Handle,
+    /// Its kubelet and kube-proxy run in a process of their own, not in this one.
+    pub own_process: bool,
 }
 
 /// Which runtime, and why not a more real one.
@@ -73,7 +75,7 @@ impl RuntimeChoice {
         };
         match wanted {
             Some(RuntimeKind::Sim) => {
-                return Ok(sim("asked for: nothing runs, states are simulated".to_owned()));
+                return Ok(sim("asked for".to_owned()));
             }
             Some(RuntimeKind::Embedded) => {
                 anyhow::bail!("the embedded runtime doesn't exist yet: use containerd or sim")
@@ -83,7 +85,7 @@ impl RuntimeChoice {
         match Self::containerd(state_dir) {
             Ok(choice) => Ok(choice),
             Err(why) if wanted.is_some() => anyhow::bail!("containerd can't be used: {why}"),
-            Err(why) => Ok(sim(format!("{why}; nothing runs, states are simulated"))),
+            Err(why) => Ok(sim(why)),
         }
     }
 
@@ -143,6 +145,7 @@ impl Nodes {
                     netns: None,
                     ip: Ipv4Addr::LOCALHOST.into(),
                     runtime: runtime.clone(),
+                    own_process: false,
                 },
                 runtime: None,
                 #[cfg(feature = "containerd")]
@@ -165,7 +168,10 @@ impl Nodes {
         );
         plan.extend(plan_up(&cluster, &networks, &observed));
         execute(&plan).context("make the nodes' networks")?;
-        let nodes = networks.into_iter().map(Node::enter).collect::<anyhow::Result<_>>()?;
+        let nodes = networks
+            .into_iter()
+            .map(|network| Node::enter(network, count > 1))
+            .collect::<anyhow::Result<_>>()?;
         Ok(Self { cluster: Some(cluster), state_dir, nodes })
     }
 
@@ -205,32 +211,23 @@ impl Nodes {
 
     #[cfg(feature = "containerd")]
     async fn start_containerds(&mut self, machine: &Machine) -> anyhow::Result<()> {
-        let run_dir = self.state_dir.run_dir().context("make the run directory")?;
         let images = self.state_dir.root().join("images");
-        let starts: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let name = node.handle.name.clone();
-                let layout = Layout {
-                    unique_name: self.unique_name(&name),
-                    root: self.state_dir.node(&name),
-                    run: run_dir.join(&name),
-                    node_name: name,
-                };
-                let (machine, images) = (machine.clone(), images.clone());
-                node.handle.runtime.spawn(async move {
-                    let process = ContainerdProcess::start(layout, &machine).await?;
-                    let imported = process.import_images(&images).await?;
-                    if imported > 0 {
-                        info!(node = process.layout().node_name, images = imported, "Imported images");
-                    }
-                    let socket = process.layout().socket().display().to_string();
-                    let runtime = crate::cri::containerd::Containerd::connect(&socket).await?;
-                    Ok::<_, anyhow::Error>((process, runtime))
-                })
-            })
-            .collect();
+        let mut starts = Vec::new();
+        for node in &self.nodes {
+            let name = &node.handle.name;
+            let layout = layout(&self.state_dir, name, self.unique_name(name))?;
+            let (machine, images) = (machine.clone(), images.clone());
+            starts.push(node.handle.runtime.spawn(async move {
+                let process = ContainerdProcess::start(layout, &machine).await?;
+                let imported = process.import_images(&images).await?;
+                if imported > 0 {
+                    info!(node = process.layout().node_name, images = imported, "Imported images");
+                }
+                let socket = process.layout().socket().display().to_string();
+                let runtime = crate::cri::containerd::Containerd::connect(&socket).await?;
+                Ok::<_, anyhow::Error>((process, runtime))
+            }));
+        }
         let mut failed = None;
         for (node, start) in self.nodes.iter_mut().zip(starts) {
             match start.await.context("start a node's runtime").and_then(|started| started) {
@@ -301,7 +298,7 @@ impl Nodes {
 }
 
 impl Node {
-    fn enter(network: NodeNetwork) -> anyhow::Result<Self> {
+    fn enter(network: NodeNetwork, own_process: bool) -> anyhow::Result<Self> {
         let threads = NodeRuntime::start(&network.name, Some(&network.netns))
             .with_context(|| format!("enter the namespace of {}", network.name))?;
         let handle = NodeHandle {
@@ -309,6 +306,7 @@ impl Node {
             netns: Some(network.netns.clone()),
             ip: network.ip.into(),
             runtime: threads.handle(),
+            own_process,
         };
         Ok(Self {
             network: Some(network),
@@ -321,11 +319,25 @@ impl Node {
     }
 }
 
+/// Where a node's containerd keeps things.
+///
+/// # Errors
+/// The directory of sockets can't be made.
+#[cfg(feature = "containerd")]
+pub(super) fn layout(state_dir: &StateDir, node_name: &str, unique_name: String) -> anyhow::Result<Layout> {
+    let run = state_dir.run_dir().context("make the run directory")?.join(node_name);
+    Ok(Layout { node_name: node_name.to_owned(), unique_name, root: state_dir.node(node_name), run })
+}
+
+/// The bridge that this state directory had last.
+pub(super) fn remembered_network(state_dir: &StateDir) -> Option<ClusterNetwork> {
+    serde_json::from_slice(&std::fs::read(record(state_dir)).ok()?).ok()
+}
+
 /// The bridge of this state directory: the one of its last run if that is free or still there.
 fn claim_network(state_dir: &StateDir) -> anyhow::Result<ClusterNetwork> {
     let path = record(state_dir);
-    let remembered: Option<ClusterNetwork> =
-        std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let remembered = remembered_network(state_dir);
     let owner = format!("six-stages:{}", state_dir.root().display());
     // A link's alias has room for 255 characters.
     let owner: String = owner.chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
