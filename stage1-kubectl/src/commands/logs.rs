@@ -75,7 +75,7 @@ pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
     }
     let pods = match &args.selector {
         Some(selector) => pods_of(ctx, selector).await?,
-        None => vec![find_pod(ctx, &args.arguments[0]).await?],
+        None => vec![find_pod(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?],
     };
     let mut sources = Vec::new();
     for pod in &pods {
@@ -103,6 +103,19 @@ pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
     let at_once = if args.follow { streams.len().max(1) } else { 1 };
     let results: Vec<Result<(), Failure>> = futures::stream::iter(streams).buffered(at_once).collect().await;
     Failure::collect(results.into_iter().filter_map(Result::err).collect())
+}
+
+/// `kubectl logs` says in its own way that a pod isn't there.
+fn missing(ctx: &Context, failure: Failure) -> Failure {
+    match failure {
+        Failure::Client(ClientError::Api(status)) if status.code == 404 => Failure::message(format!(
+            "error: error from server ({}): {} in namespace {:?}",
+            status.reason,
+            status.message,
+            ctx.namespace()
+        )),
+        other => other,
+    }
 }
 
 fn log_query(args: &LogsArgs, container: Option<String>) -> Result<String, Failure> {
