@@ -14,8 +14,7 @@
 //! 1. Running it twice changes nothing.
 //!
 //! # In Kubernetes
-//! `pkg/controlplane/controller/*`, `pkg/registry/rbac/rest/storage_rbac.go`, `pkg/registry/scheduling/rest`. Left out: flow
-//! schemas, the API server's identity Lease. Added: the ClusterRole `six-stages:controllers` (see [`rbac`]).
+//! `pkg/controlplane/controller/*`, `pkg/registry/rbac/rest/storage_rbac.go`, `pkg/registry/scheduling/rest`. Added: the ClusterRole `six-stages:controllers` (see [`rbac`]).
 
 #![expect(clippy::disallowed_methods, reason = "shell: gives new objects their time and uid")]
 
@@ -28,7 +27,10 @@ use crate::registry;
 use crate::store::{Store, Stores};
 use crate::watch_cache::CachedObject;
 
+pub mod api_services;
 pub mod defaults;
+pub mod flow_control;
+pub mod identity_lease;
 pub mod kubernetes_service;
 pub mod rbac;
 pub mod reconcile;
@@ -52,7 +54,11 @@ pub struct Config {
 pub async fn run(stores: &Stores, config: &Config) -> Result<(), Status> {
     // Namespaces first: everything else may live in one.
     apply_all(stores, defaults::namespaces()).await?;
-    let mut objects = defaults::cluster_objects(&config.client_ca_pem);
+    let now = Timestamp::now();
+    let today = now.strftime("%Y-%m-%d").to_string();
+    let mut objects = defaults::cluster_objects(&config.client_ca_pem, &today);
+    objects.extend(api_services::api_services(&now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+    objects.extend(flow_control::objects());
     objects.extend(rbac::cluster_roles());
     objects.extend(rbac::namespaced_roles());
     objects.extend(rbac::bindings());

@@ -142,6 +142,8 @@ fn subresource_entry(info: &ResourceInfo, sub: &Subresource) -> Value {
 
 /// Eight bytes of a digest of the stored group, version and kind.
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    // Custom kinds say that they are stored as v1beta1, as Kubernetes' own server does.
+    let version = if kind == "CustomResourceDefinition" { "v1beta1" } else { version };
     let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
     base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }

@@ -184,6 +184,9 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
     if !context.info.is_resource_request {
         return non_resource::handle(context, request).await;
     }
+    if registry::versions(&context.info.api_group).is_empty() {
+        return Ok(non_resource::page_not_found());
+    }
     let resource = route(&context.info)?;
     let (head, body) = request.into_parts();
     let accept = head.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());

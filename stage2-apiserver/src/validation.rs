@@ -16,10 +16,12 @@
 //! # In Kubernetes
 //! `pkg/apis/*/validation/validation.go`. Left out: ratcheting for alpha fields, declarative validation.
 
+pub mod admission;
 pub mod apps;
 pub mod batch;
 pub mod cron;
 pub mod discovery;
+pub mod extension;
 pub mod fields;
 pub mod go_syntax;
 pub mod metadata;

@@ -23,7 +23,9 @@ async fn discovery_is_as_recorded() {
     let (_cluster, mut client) = start().await;
     let mut tally = Tally::default();
     for (name, record) in records(&directory) {
-        if record.get("request").is_none() {
+        // Aggregated rules and what the controller manager makes are not this server's.
+        let others = name.contains("clusterroles") || name.contains("with-kcm");
+        if record.get("request").is_none() || others {
             tally.not_yet += 1;
             continue;
         }
@@ -31,7 +33,7 @@ async fn discovery_is_as_recorded() {
         newer_than_recorded(&mut answer);
         tally.add(&name, judge(&record["response"], &answer));
     }
-    tally.finish("discovery", 28);
+    tally.finish("discovery", 33);
 }
 
 /// The records are of 1.32; what 1.33 added is taken out of the answer before it is compared.
@@ -90,14 +92,17 @@ async fn errors_are_as_recorded() {
             first["body"]["metadata"]["name"] = json!("a");
             assert_eq!(ask(&mut client, &first).await.code, 201);
         }
-        if ["webhook", "vap-", "compact", "113-delete", "115-delete"].iter().any(|w| name.contains(w)) {
+        if ["webhook", "vap-", "compact", "113-delete", "115-delete", "151-ephemeral"]
+            .iter()
+            .any(|w| name.contains(w))
+        {
             tally.not_yet += 1;
             continue;
         }
         let answer = ask(&mut client, &record["request"]).await;
         tally.add(&name, judge(&record["response"], &answer));
     }
-    tally.finish("errors", 90);
+    tally.finish("errors", 106);
 }
 
 /// Does the quota controller's first count: nothing is used.
@@ -147,7 +152,7 @@ async fn creates_are_as_recorded() {
         let answer = ask(&mut client, &request).await;
         tally.add(&name, judge(&record["response"], &answer));
     }
-    tally.finish("create", 1175);
+    tally.finish("create", 1215);
 }
 
 /// The object as it was read, with some fields set or (`<removed>`) taken away.
@@ -236,5 +241,5 @@ fn tables_are_as_recorded() {
             .or_else(|| difference(&json!(cells(expected)), &json!(cells(&table))));
         tally.add(&name, outcome);
     }
-    tally.finish("table", 49);
+    tally.finish("table", 50);
 }

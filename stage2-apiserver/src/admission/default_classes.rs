@@ -46,12 +46,11 @@ impl AdmissionPlugin for DefaultStorageClass {
         }
         let chosen = object.get("/spec/storageClassName").is_some()
             || object.annotation("volume.beta.kubernetes.io/storage-class").is_some();
-        if !chosen {
-            if let Some(class) =
+        if !chosen
+            && let Some(class) =
                 marked(reader, "storage.k8s.io", "storageclasses", IS_DEFAULT_STORAGE_CLASS).first()
-            {
-                object.set("/spec/storageClassName", class.name());
-            }
+        {
+            object.set("/spec/storageClassName", class.name());
         }
         Ok(())
     }
@@ -77,12 +76,11 @@ impl AdmissionPlugin for DefaultIngressClass {
         }
         let chosen = object.get("/spec/ingressClassName").is_some()
             || object.annotation("kubernetes.io/ingress.class").is_some();
-        if !chosen {
-            if let Some(class) =
+        if !chosen
+            && let Some(class) =
                 marked(reader, "networking.k8s.io", "ingressclasses", IS_DEFAULT_INGRESS_CLASS).first()
-            {
-                object.set("/spec/ingressClassName", class.name());
-            }
+        {
+            object.set("/spec/ingressClassName", class.name());
         }
         Ok(())
     }

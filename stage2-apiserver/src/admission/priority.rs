@@ -39,10 +39,10 @@ impl AdmissionPlugin for Priority {
             // An update that leaves the numbers out keeps them.
             (Operation::Update, Some(old)) => {
                 for pointer in ["/spec/priority", "/spec/preemptionPolicy"] {
-                    if object.get(pointer).is_none() {
-                        if let Some(value) = old.get(pointer) {
-                            object.set(pointer, value.clone());
-                        }
+                    if object.get(pointer).is_none()
+                        && let Some(value) = old.get(pointer)
+                    {
+                        object.set(pointer, value.clone());
                     }
                 }
                 Ok(())

@@ -42,12 +42,11 @@ impl AdmissionPlugin for RuntimeClass {
         };
         let class = class.as_value();
         let overhead = at(class, "/overhead/podFixed");
-        if let Some(given) = object.get("/spec/overhead") {
-            if given != overhead {
-                return Err(attributes.forbidden(
-                    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
-                ));
-            }
+        if let Some(given) = object.get("/spec/overhead")
+            && given != overhead
+        {
+            return Err(attributes
+                .forbidden("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"));
         }
         let conflict = schedule(object, child(class, "scheduling"), overhead);
         conflict.map_or(Ok(()), |why| Err(attributes.forbidden(why)))

@@ -113,7 +113,10 @@ fn a_certificate_is_believed_only_from_our_ca() {
         [CertificateDer::from_pem_slice(made.certificate_pem.as_bytes()).unwrap()]
     };
     let user = verifier.user(&chain(&pki), now()).unwrap();
-    assert_eq!(user, UserInfo::new("jane", &["dev", "ops", "qa"]));
+    let credential = &user.extra["authentication.kubernetes.io/credential-id"][0];
+    assert!(credential.starts_with("X509SHA256=") && credential.len() == "X509SHA256=".len() + 64);
+    let plain = UserInfo { extra: Default::default(), ..user.clone() };
+    assert_eq!(plain, UserInfo::new("jane", &["dev", "ops", "qa"]));
     assert!(verifier.user(&chain(&strange), now()).is_err());
     assert!(verifier.user(&[], now()).is_err());
 }

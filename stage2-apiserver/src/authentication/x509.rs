@@ -10,6 +10,7 @@
 //! # In Kubernetes
 //! `apiserver/pkg/authentication/request/x509/x509.go`; Go's `tls.RequestClientCert`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +22,13 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
+use sha2::{Digest, Sha256};
+
 use super::UserInfo;
 use crate::pki;
+
+/// The extra attribute that says which credential was used.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Checks client certificates against the client CA.
 #[derive(Debug, Clone)]
@@ -62,7 +68,9 @@ impl Verifier {
         if info.identity.user.is_empty() {
             return Err("the client certificate has no CN".into());
         }
-        Ok(UserInfo { name: info.identity.user, groups: info.identity.groups, ..UserInfo::default() })
+        let hash: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
+        let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hash}")])]);
+        Ok(UserInfo { name: info.identity.user, groups: info.identity.groups, extra, ..UserInfo::default() })
     }
 
     /// What the TLS server uses: it asks for a certificate, takes any or none, and checks that the client holds the key.

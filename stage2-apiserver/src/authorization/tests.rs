@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! `plugin/pkg/auth/authorizer/rbac/rbac_test.go`, `…/node/node_authorizer_test.go`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};

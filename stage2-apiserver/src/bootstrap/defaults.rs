@@ -30,7 +30,7 @@ pub fn namespaces() -> Vec<Object> {
 }
 
 /// Priority classes, the CA for extensions, and the ServiceAccount that makes stage 2 usable alone.
-pub fn cluster_objects(client_ca_pem: &str) -> Vec<Object> {
+pub fn cluster_objects(client_ca_pem: &str, today: &str) -> Vec<Object> {
     let priority_class = |name: &str, value: i64, description: &str| {
         object(json!({
             "apiVersion": "scheduling.k8s.io/v1",
@@ -57,6 +57,13 @@ pub fn cluster_objects(client_ca_pem: &str) -> Vec<Object> {
             "kind": "ConfigMap",
             "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
             "data": {"client-ca-file": client_ca_pem},
+        })),
+        // Since when it is known which tokens of the old kind are used.
+        object(json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"},
+            "data": {"since": today},
         })),
         object(json!({
             "apiVersion": "v1",

@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! `plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy_test.go`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -41,10 +41,9 @@ pub fn volume(volume: &mut Value) {
     }
     if let Some(template) =
         present_mut(volume, "ephemeral").and_then(|e| present_mut(e, "volumeClaimTemplate"))
+        && let Some(spec) = present_mut(template, "spec")
     {
-        if let Some(spec) = present_mut(template, "spec") {
-            storage::claim_spec(spec);
-        }
+        storage::claim_spec(spec);
     }
     shared_sources(volume);
 }

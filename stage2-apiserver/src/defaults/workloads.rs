@@ -81,10 +81,10 @@ pub fn stateful_set(value: &mut Value) {
         set(strategy, "type", "RollingUpdate");
         child_mut(strategy, "rollingUpdate");
     }
-    if text(strategy, "type") == "RollingUpdate" {
-        if let Some(rolling) = present_mut(strategy, "rollingUpdate") {
-            default_to(rolling, "partition", 0);
-        }
+    if text(strategy, "type") == "RollingUpdate"
+        && let Some(rolling) = present_mut(strategy, "rollingUpdate")
+    {
+        default_to(rolling, "partition", 0);
     }
     let retention = child_mut(spec, "persistentVolumeClaimRetentionPolicy");
     default_to(retention, "whenDeleted", "Retain");

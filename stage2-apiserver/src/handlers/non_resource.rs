@@ -6,7 +6,7 @@
 //! `/healthz`. Each is a list of checks; `?verbose` shows them, `/readyz/etcd` asks for one.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/server/healthz/`, `…/server/routes/`. Left out: checks of hooks that this server doesn't have, `/debug`.
+//! `apiserver/pkg/server/healthz/`, `…/server/routes/`. Left out: `/debug`.
 
 use http::{Method, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -32,6 +32,39 @@ const PATHS: [&str; 9] = [
     "/version",
     "/.well-known/openid-configuration",
     "/openid/v1/jwks",
+];
+
+/// What the server does after it began to listen. Here it is one thing (the objects that every cluster has), after which all
+/// of it is done; the names are those that people look for.
+const HOOKS: [&str; 28] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
 ];
 
 /// Answers a path that is no resource.
@@ -65,7 +98,7 @@ pub async fn handle(context: &Context, request: Request<Incoming>) -> Result<Ans
 }
 
 /// What Go's own HTTP server says.
-fn page_not_found() -> Answer {
+pub(super) fn page_not_found() -> Answer {
     respond::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
@@ -136,12 +169,7 @@ async fn checks(server: &ApiServer, question: &str) -> Vec<(&'static str, bool)>
         checks.push(("etcd-readiness", store_is_there));
         checks.push(("informer-sync", started));
     }
-    checks.extend([
-        ("poststarthook/start-system-namespaces-controller", started),
-        ("poststarthook/rbac/bootstrap-roles", started),
-        ("poststarthook/scheduling/bootstrap-system-priority-classes", started),
-        ("poststarthook/bootstrap-controller", started),
-    ]);
+    checks.extend(HOOKS.iter().map(|hook| (*hook, started)));
     if question == "readyz" {
         checks.push(("shutdown", !server.shutdown.is_cancelled()));
     }

@@ -49,7 +49,10 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
         _ => return Err(Status::generic_not_found()),
     };
     review.set("/status", status);
-    if review.get("/metadata/creationTimestamp").is_none() {
+    if routed.resource.kind == "SelfSubjectReview" {
+        let now = context.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        review.set("/metadata/creationTimestamp", now);
+    } else if review.get("/metadata/creationTimestamp").is_none() {
         review.set("/metadata/creationTimestamp", Value::Null);
     }
     Ok(routed.answer_plain(StatusCode::CREATED, &review))

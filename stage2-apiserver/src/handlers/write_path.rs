@@ -149,7 +149,14 @@ pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Obje
         let outcome = request.store().create(stored, request.dry_run).await;
         settle(request, transaction, outcome.is_ok() && !request.dry_run);
         match outcome {
-            Ok(created) => return Ok(committed(request, &created)),
+            Ok(created) => {
+                let mut object = committed(request, &created);
+                if request.dry_run && !sent.resource_version().is_empty() {
+                    // Nothing gave it another one.
+                    object.set_resource_version(sent.resource_version());
+                }
+                return Ok(object);
+            }
             Err(status) if status.code != 409 => return Err(status),
             Err(_) if sent.name().is_empty() && attempt < MAX_NAME_GENERATIONS => {}
             Err(status) => return Err(already_exists(request, status).await),
@@ -166,15 +173,14 @@ async fn gates_of_create(
     let strategy = request.strategy();
     settle_caches(request).await?;
     ensure_namespace(&mut object, request.namespace())?;
+    strategy.default(&mut object);
     let uid = Uuid::new_v4().to_string();
     fill_object_meta_system_fields(&mut object, &uid, request.context.now, rand::random());
     object.remove("/metadata/resourceVersion");
     request.name = object.name().to_owned();
-    strategy.default(&mut object);
     let server = &request.context.server;
     let attributes = request.attributes(Operation::Create, request.resource.gvk());
     server.admission.admit(&attributes, &mut object, None, &server.stores)?;
-    strategy.default(&mut object);
     policy::check_escalation(request.context, &object, None).await?;
     let context = request.strategy_context();
     let mut transaction = Transaction::default();
@@ -309,7 +315,7 @@ fn check_version(request: &WriteRequest<'_>, new: &Object, current: &CachedObjec
     if !new.uid().is_empty() && new.uid() != current.object.uid() {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            current.key,
+            current.key.strip_prefix("/registry").unwrap_or(&current.key),
             new.uid(),
             current.object.uid()
         );

@@ -21,6 +21,7 @@ use crate::authentication::service_account::Signer;
 use crate::authentication::token_file::TokenFile;
 use crate::authentication::{Authenticator, x509};
 use crate::authorization::follow;
+use crate::bootstrap;
 use crate::filters::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::options::{ClusterFlags, parse_port_range};
@@ -102,12 +103,25 @@ pub async fn assemble(
     }
     let events = registry::find("", "v1", "events").expect("events are registered");
     tokio::spawn(event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
+    let lease = bootstrap::identity_lease::run(
+        server.stores.clone(),
+        nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        uuid::Uuid::new_v4().to_string(),
+        shutdown.clone(),
+    );
+    tokio::spawn(wait_ready(server.ready.clone(), lease));
     let mut names: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
     names.push(service_ip.to_string());
     names.extend(flags.bind_address.iter().chain(&flags.advertise_address).map(ToString::to_string));
     names.sort();
     names.dedup();
     Ok(Assembled { server, names, service_ip, client_ca_pem })
+}
+
+/// What needs the cluster's first objects.
+async fn wait_ready(ready: CancellationToken, then: impl Future<Output = ()>) {
+    ready.cancelled().await;
+    then.await;
 }
 
 fn authenticator(

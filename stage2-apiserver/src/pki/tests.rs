@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! `cmd/kubeadm/app/phases/certs/certs_test.go`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 

@@ -29,8 +29,10 @@ const RECONNECT: Duration = Duration::from_millis(200);
 pub(super) async fn run(mut watcher: WatchClient, mut kv: KvClient, hub: Arc<Hub>, stop: CancellationToken) {
     loop {
         let outcome = tokio::select! {
-            outcome = follow(&mut watcher, &hub) => outcome,
+            // Etcd ends right after we say that we are done with it; that end is no news.
+            biased;
             () = stop.cancelled() => return,
+            outcome = follow(&mut watcher, &hub) => outcome,
         };
         match outcome {
             Err(StorageError::Compacted { oldest, .. }) => {

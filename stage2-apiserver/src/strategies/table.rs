@@ -8,8 +8,8 @@ use super::{Rules, batch, core, pod, service, warnings};
 use crate::store::DeletionPolicy;
 use crate::validation::discovery::ingress as ingresses;
 use crate::validation::{
-    apps, batch as jobs, discovery, names, node as nodes, pod as pods, policy, quota, rbac, secret,
-    service as services, storage,
+    admission, apps, batch as jobs, discovery, extension, names, node as nodes, pod as pods, policy, quota,
+    rbac, secret, service as services, storage,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -246,22 +246,53 @@ pub static TABLE: &[Rules] = &[
     Rules {
         create: core::certificate_signing_request_create,
         update: core::certificate_signing_request_update,
+        validate: extension::certificate_signing_request,
         ..Rules::cluster("certificates.k8s.io", "CertificateSigningRequest")
     },
-    Rules { generation: Spec, ..Rules::cluster("flowcontrol.apiserver.k8s.io", "FlowSchema") },
+    Rules {
+        generation: Spec,
+        validate: extension::flow_schema,
+        validate_update: |new, _| extension::flow_schema(new),
+        ..Rules::cluster("flowcontrol.apiserver.k8s.io", "FlowSchema")
+    },
     Rules {
         generation: Spec,
         ..Rules::cluster("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
     },
-    Rules { generation: Spec, ..Rules::cluster(ADMISSION, "ValidatingWebhookConfiguration") },
-    Rules { generation: Spec, ..Rules::cluster(ADMISSION, "MutatingWebhookConfiguration") },
-    Rules { generation: Spec, ..Rules::cluster(ADMISSION, "ValidatingAdmissionPolicy") },
-    Rules { generation: Spec, ..Rules::cluster(ADMISSION, "ValidatingAdmissionPolicyBinding") },
+    Rules {
+        generation: Spec,
+        validate: admission::webhook_configuration,
+        validate_update: |new, _| admission::webhook_configuration(new),
+        ..Rules::cluster(ADMISSION, "ValidatingWebhookConfiguration")
+    },
+    Rules {
+        generation: Spec,
+        validate: admission::webhook_configuration,
+        validate_update: |new, _| admission::webhook_configuration(new),
+        ..Rules::cluster(ADMISSION, "MutatingWebhookConfiguration")
+    },
+    Rules {
+        generation: Spec,
+        validate: admission::validating_admission_policy,
+        validate_update: |new, _| admission::validating_admission_policy(new),
+        ..Rules::cluster(ADMISSION, "ValidatingAdmissionPolicy")
+    },
+    Rules {
+        generation: Spec,
+        validate: admission::validating_admission_policy_binding,
+        validate_update: |new, _| admission::validating_admission_policy_binding(new),
+        ..Rules::cluster(ADMISSION, "ValidatingAdmissionPolicyBinding")
+    },
     Rules {
         generation: Spec,
         create: core::custom_resource_definition_create,
         ..Rules::cluster("apiextensions.k8s.io", "CustomResourceDefinition")
     },
-    Rules::cluster("apiregistration.k8s.io", "APIService"),
+    Rules {
+        validate: extension::api_service,
+        validate_update: |new, _| extension::api_service(new),
+        name_rule: names::path_segment_name,
+        ..Rules::cluster("apiregistration.k8s.io", "APIService")
+    },
 ];
 // ANCHOR_END: strategy-table

@@ -154,7 +154,7 @@ static FLOW_SCHEMA: Printer = Printer::new(
             json!(number(o, "/spec/matchingPrecedence")),
             json!(text_or(o, "/spec/distinguisherMethod/type", "<none>")),
             cells::age(o, now),
-            json!(dangling.map_or("?", |c| text(c, "/status"))),
+            json!(dangling.map_or("False", |c| text(c, "/status"))),
         ]
     },
 );

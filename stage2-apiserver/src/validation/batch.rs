@@ -23,14 +23,14 @@ pub fn job(value: &Value) -> Errors {
     errors.extend(job_spec(child(value, "spec"), "spec", false));
     let spec = child(value, "spec");
     let completions = opt_int(spec, "completions");
-    if text(spec, "completionMode") == "Indexed" {
-        if let Some(last) = completions.filter(|count| *count > 0).map(|count| count - 1) {
-            let name = text(child(value, "metadata"), "name");
-            let pod_name = format!("{name}-{last}");
-            if !names::dns1123_label(&pod_name).is_empty() {
-                let detail = format!("will not able to create pod with invalid DNS label: {pod_name}");
-                errors.push(FieldError::invalid("metadata.name", name, detail));
-            }
+    if text(spec, "completionMode") == "Indexed"
+        && let Some(last) = completions.filter(|count| *count > 0).map(|count| count - 1)
+    {
+        let name = text(child(value, "metadata"), "name");
+        let pod_name = format!("{name}-{last}");
+        if !names::dns1123_label(&pod_name).is_empty() {
+            let detail = format!("will not able to create pod with invalid DNS label: {pod_name}");
+            errors.push(FieldError::invalid("metadata.name", name, detail));
         }
     }
     errors

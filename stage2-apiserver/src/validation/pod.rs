@@ -44,10 +44,19 @@ pub fn pod(pod: &Value) -> Errors {
     errors
 }
 
+/// What a kubelet writes on the pods that it has from files.
+const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
 /// What holds for a pod at any time.
 fn metadata_and_spec(pod: &Value) -> Errors {
     let spec = child(pod, "spec");
-    let mut errors = pod_spec(spec, "spec", Some(child(pod, "metadata")));
+    let mut errors = Errors::new();
+    let mirrored = text(child(child(pod, "metadata"), "annotations"), MIRROR_POD);
+    if !mirrored.is_empty() && text(spec, "nodeName").is_empty() {
+        let why = "must set spec.nodeName if mirror pod annotation is set";
+        errors.push(FieldError::invalid(format!("metadata.annotations[{MIRROR_POD}]"), mirrored, why));
+    }
+    errors.extend(pod_spec(spec, "spec", Some(child(pod, "metadata"))));
     if text(spec, "serviceAccountName").is_empty() {
         for (at, volume) in list(spec, "volumes").iter().enumerate() {
             for (part, source) in list(child(volume, "projected"), "sources").iter().enumerate() {
@@ -135,11 +144,11 @@ fn names_in_spec(spec: &Value, path: &str) -> Errors {
             invalid_each(&mut errors, &field(path, name), value, names::dns1123_subdomain(value));
         }
     }
-    if let Some(seconds) = opt_int(spec, "activeDeadlineSeconds") {
-        if !(1..=i64::from(i32::MAX)).contains(&seconds) {
-            let detail = names::inclusive_range(1, i64::from(i32::MAX));
-            errors.push(FieldError::invalid(field(path, "activeDeadlineSeconds"), seconds, detail));
-        }
+    if let Some(seconds) = opt_int(spec, "activeDeadlineSeconds")
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let detail = names::inclusive_range(1, i64::from(i32::MAX));
+        errors.push(FieldError::invalid(field(path, "activeDeadlineSeconds"), seconds, detail));
     }
     for name in ["hostname", "subdomain"] {
         let value = text(spec, name);

@@ -189,18 +189,18 @@ fn limit_bounds(errors: &mut Errors, item: &Value, path: &str) {
         let of = |part: &str| child(item, part).get(name.as_str());
         let shown = |value: &Value| go_syntax::raw(go_syntax::quantity(value));
         let mut compare = |low: (&str, &str), high: (&str, &str), at: &str, show_low: bool| {
-            if let (Some(small), Some(large)) = (of(low.0), of(high.0)) {
-                if quantity(small) > quantity(large) {
-                    let detail = format!(
-                        "{} value {} is greater than {} value {}",
-                        low.1,
-                        quantity(small),
-                        high.1,
-                        quantity(large)
-                    );
-                    let value = if show_low { small } else { large };
-                    errors.push(FieldError::invalid(key(&field(path, at), name), shown(value), detail));
-                }
+            if let (Some(small), Some(large)) = (of(low.0), of(high.0))
+                && quantity(small) > quantity(large)
+            {
+                let detail = format!(
+                    "{} value {} is greater than {} value {}",
+                    low.1,
+                    quantity(small),
+                    high.1,
+                    quantity(large)
+                );
+                let value = if show_low { small } else { large };
+                errors.push(FieldError::invalid(key(&field(path, at), name), shown(value), detail));
             }
         };
         compare(("min", "min"), ("max", "max"), "min", true);

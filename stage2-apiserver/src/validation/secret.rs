@@ -36,17 +36,15 @@ pub fn secret(value: &Value) -> Errors {
     let kind = text(value, "type");
     let data = child(value, "data");
     match kind {
-        "kubernetes.io/service-account-token" => {
-            if !has(child(child(value, "metadata"), "annotations"), "kubernetes.io/service-account.name") {
-                let path = key("metadata.annotations", "kubernetes.io/service-account.name");
-                errors.push(FieldError::required(path, ""));
-            }
+        "kubernetes.io/service-account-token"
+            if !has(child(child(value, "metadata"), "annotations"), "kubernetes.io/service-account.name") =>
+        {
+            let path = key("metadata.annotations", "kubernetes.io/service-account.name");
+            errors.push(FieldError::required(path, ""));
         }
-        "kubernetes.io/basic-auth" => {
-            if !has(data, "username") && !has(data, "password") {
-                for name in ["username", "password"] {
-                    errors.push(FieldError::required(key("data", name), ""));
-                }
+        "kubernetes.io/basic-auth" if !has(data, "username") && !has(data, "password") => {
+            for name in ["username", "password"] {
+                errors.push(FieldError::required(key("data", name), ""));
             }
         }
         _ => {}

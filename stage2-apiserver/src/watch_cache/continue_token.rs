@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use stage1_kubectl::status::Status;
 
+use crate::schema::go_json;
 use crate::storage::Revision;
 
 /// What a token says.
@@ -43,8 +44,10 @@ pub fn decode(token: &str, prefix: &str) -> Result<ContinueToken, Status> {
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim_end_matches('='))
         .map_err(|e| invalid(&format!("continue key is not valid: {e}")))?;
-    let wire: Wire =
-        serde_json::from_slice(&bytes).map_err(|e| invalid(&format!("continue key is not valid: {e}")))?;
+    let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| {
+        let why = go_json::syntax_error(&bytes).unwrap_or_else(|| error.to_string());
+        invalid(&format!("continue key is not valid: {why}"))
+    })?;
     if wire.v != API_VERSION {
         return Err(invalid("continue key is not valid: server does not recognize this encoded version"));
     }

@@ -1,6 +1,7 @@
 //! The recorded creates: each answer of a stock API server against our write path, without HTTP and without a store.
 //!
 //! Prints passed and failed per kind, with the names of the failing cases; `CASE=part-of-a-name` shows the difference of matching cases.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test: reads recorded cases")]
 
 mod cases;
 mod world;

@@ -11,9 +11,10 @@ use stage1_kubectl::status::Status;
 use stage2_apiserver::admission::{Attributes, Chain, ObjectReader, Operation};
 use stage2_apiserver::allocator::service::ServiceAllocators;
 use stage2_apiserver::allocator::{DEFAULT_SERVICE_CLUSTER_IP_RANGE, IpAllocator, PortAllocator};
+use stage2_apiserver::registry::{self, ResourceInfo};
+use stage2_apiserver::schema;
 use stage2_apiserver::strategies::update::{Part, before_update_with};
 use stage2_apiserver::strategies::{self, Context, Requester, create};
-use stage2_apiserver::{registry, schema};
 
 use crate::cases::{Answer, Case};
 
@@ -181,17 +182,7 @@ impl World {
         let strategy = strategies::for_kind(&gvk, info.namespaced);
         create::ensure_namespace(&mut object, parsed.namespace.as_deref().filter(|_| info.namespaced))?;
         strategy.default(&mut object);
-        let user = Requester {
-            name: "admin".into(),
-            groups: vec!["system:masters".into(), "system:authenticated".into()],
-            extra: BTreeMap::from([(
-                "authentication.kubernetes.io/credential-id".to_owned(),
-                vec![
-                    "X509SHA256=2eb26c5228d97d5063e31d5dbb89be712955f651a388c6accf116dae69eebda6".to_owned(),
-                ],
-            )]),
-            ..Requester::default()
-        };
+        let user = recorder();
         let context = Context { user: user.clone(), now: "2024-01-02T03:04:05Z".parse().expect("a time") };
         let attributes = Attributes {
             operation: if parsed.method == "PUT" { Operation::Update } else { Operation::Create },
@@ -224,17 +215,7 @@ impl World {
         let told = match &old {
             None => create::before_create_with(strategy, &mut object, &context, &mut allocate)?,
             Some(old) => {
-                if !object.uid().is_empty() && object.uid() != old.uid() {
-                    let why = format!(
-                        "StorageError: invalid object, Code: 4, Key: /{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                        info.resource,
-                        attributes.namespace,
-                        object.name(),
-                        object.uid(),
-                        old.uid()
-                    );
-                    return Err(Box::new(Status::conflict(&info.group_resource(), object.name(), &why)));
-                }
+                same_uid(info, &attributes.namespace, &object, old)?;
                 if object.resource_version().is_empty() {
                     let stored = old.resource_version().to_owned();
                     object.set_resource_version(&stored);
@@ -247,6 +228,35 @@ impl World {
         warnings.extend(chain.validate(&attributes, Some(&object), old.as_deref(), &self.stored)?);
         Ok((if old.is_some() { 200 } else { 201 }, object))
     }
+}
+
+/// Whose requests were recorded.
+fn recorder() -> Requester {
+    let credential = "X509SHA256=2eb26c5228d97d5063e31d5dbb89be712955f651a388c6accf116dae69eebda6";
+    Requester {
+        name: "admin".into(),
+        groups: vec!["system:masters".into(), "system:authenticated".into()],
+        extra: BTreeMap::from([(
+            "authentication.kubernetes.io/credential-id".to_owned(),
+            vec![credential.to_owned()],
+        )]),
+        ..Requester::default()
+    }
+}
+
+/// An update is about the object that is there.
+fn same_uid(info: &ResourceInfo, namespace: &str, new: &Object, old: &Object) -> Result<(), Box<Status>> {
+    if new.uid().is_empty() || new.uid() == old.uid() {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /{}/{namespace}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
+        info.resource,
+        new.name(),
+        new.uid(),
+        old.uid()
+    );
+    Err(Box::new(Status::conflict(&info.group_resource(), new.name(), &why)))
 }
 
 /// The stored object with the changed fields.

@@ -110,6 +110,11 @@ pub async fn namespace(client: &mut Raw, name: &str, labels: Value) {
     client.json("POST", "/api/v1/namespaces", &json!({ "metadata": metadata })).await;
     let account = json!({ "metadata": { "name": "default" } });
     client.json("POST", &format!("/api/v1/namespaces/{name}/serviceaccounts"), &account).await;
+    let about = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+    let metadata =
+        json!({ "name": "kube-root-ca.crt", "annotations": { "kubernetes.io/description": about } });
+    let ca = json!({ "metadata": metadata, "data": { "ca.crt": "PEM\n" } });
+    client.json("POST", &format!("/api/v1/namespaces/{name}/configmaps"), &ca).await;
 }
 
 pub async fn start() -> (TestCluster, Raw) {

@@ -6,8 +6,6 @@
 //! # In Kubernetes
 //! etcd writes a protobuf `mvccpb.KeyValue` under the revision, in bbolt.
 
-#![expect(clippy::disallowed_methods, reason = "shell: sets the mode of the store's file")]
-
 use std::path::Path;
 
 use bytes::Bytes;

@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! etcd's robustness tests do this to whole clusters.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! `apiserver/pkg/storage/etcd3/store_test.go` starts an etcd for each test as well.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use super::super::etcd_process::{EtcdOptions, EtcdProcess};
 use super::*;
 

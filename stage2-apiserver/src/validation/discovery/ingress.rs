@@ -18,11 +18,11 @@ pub fn ingress(value: &Value) -> Errors {
     let mut errors = Errors::new();
     let class = text(child(value, "spec"), "ingressClassName");
     let annotation = at(value, "/metadata/annotations/kubernetes.io~1ingress.class").as_str();
-    if has(child(value, "spec"), "ingressClassName") {
-        if let Some(old) = annotation.filter(|old| *old != class) {
-            let detail = "must match `ingressClassName` when both are specified";
-            errors.push(FieldError::invalid("annotations.kubernetes.io/ingress.class", old, detail));
-        }
+    if has(child(value, "spec"), "ingressClassName")
+        && let Some(old) = annotation.filter(|old| *old != class)
+    {
+        let detail = "must match `ingressClassName` when both are specified";
+        errors.push(FieldError::invalid("annotations.kubernetes.io/ingress.class", old, detail));
     }
     errors.extend(ingress_spec(value));
     errors
