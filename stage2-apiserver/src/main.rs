@@ -30,8 +30,10 @@ async fn run(flags: &Flags) -> anyhow::Result<()> {
         file: None,
         journey_file: Some(state_dir.journey_file()),
     })?;
+    // Heard from the start: a signal while starting stops what was started, too.
+    let signal = tokio::spawn(signals::shutdown());
     let cluster = pipeline::start(&flags.cluster).await?;
-    signals::shutdown().await;
+    signal.await?;
     tracing::info!("Stopping");
     cluster.stop().await;
     Ok(())

@@ -102,6 +102,8 @@ pub async fn start(flags: &ClusterFlags) -> anyhow::Result<Cluster> {
     let assembled =
         assemble::assemble(flags, &state_dir, &pki, store.storage, &CancellationToken::new()).await?;
     let api_server = assembled.server;
+    let caches = api_server.stores.caches().clone();
+    parts.push(Part::OnStop("watch caches".into(), Box::pin(async move { caches.stop_all() })));
     let (bound, tasks) = assemble::listen_all(flags, &state_dir, &pki, &api_server, &assembled.names).await?;
     parts.extend(tasks.into_iter().map(Part::Listener));
     let cluster = Cluster {

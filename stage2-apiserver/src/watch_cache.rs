@@ -114,7 +114,8 @@ pub struct Cacher {
     prefix: String,
     storage: Arc<dyn Storage>,
     shared: Arc<Shared>,
-    _stop: DropGuard,
+    stop: CancellationToken,
+    _guard: DropGuard,
 }
 
 struct Shared {
@@ -137,7 +138,8 @@ impl Cacher {
         let task = follow(storage.clone(), prefix.to_owned(), shared.clone(), bookmark_interval);
         let stopped = stop.clone();
         tokio::spawn(async move { stopped.run_until_cancelled(task).await });
-        Arc::new(Cacher { prefix: prefix.to_owned(), storage, shared, _stop: stop.drop_guard() })
+        let _guard = stop.clone().drop_guard();
+        Arc::new(Cacher { prefix: prefix.to_owned(), storage, shared, stop, _guard })
     }
 
     /// What the cache has at a key, maybe a moment old.
@@ -365,6 +367,11 @@ impl Caches {
     /// Stops the cache of a prefix (its CustomResourceDefinition went away).
     pub fn stop(&self, prefix: &str) {
         self.running.lock().remove(&format!("{}/", prefix.trim_end_matches('/')));
+    }
+
+    /// Ends all caches: the store is about to go, and that is no news then.
+    pub fn stop_all(&self) {
+        self.running.lock().values().for_each(|cacher| cacher.stop.cancel());
     }
 
     /// The store below.

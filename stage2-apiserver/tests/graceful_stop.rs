@@ -34,7 +34,7 @@ fn etcd_outlives_the_signal_and_then_goes_without_a_word() {
     if !etcd_is_there() {
         return;
     }
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGINT] {
         let directory = tempfile::tempdir().unwrap();
         let mut server = Command::new(env!("CARGO_BIN_EXE_kube-apiserver"))
             .args(["--store", "etcd", "--secure-port", "0", "--state-dir"])

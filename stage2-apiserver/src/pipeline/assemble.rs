@@ -73,7 +73,7 @@ pub async fn assemble(
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Assembled> {
     let caches = Caches::new(storage.clone());
-    tokio::spawn(compaction::run(storage, compaction::COMPACTION_INTERVAL, shutdown.clone()));
+    background(shutdown, compaction::run(storage, compaction::COMPACTION_INTERVAL, shutdown.clone()));
     let authorizer = follow::start(&caches, shutdown).await;
     let client_ca_pem = match &flags.client_ca_file {
         Some(path) => read_text(path)?,
@@ -102,20 +102,26 @@ pub async fn assemble(
         server.stores.of(info).cacher().wait_for(At::Any).await.map_err(anyhow::Error::from)?;
     }
     let events = registry::find("", "v1", "events").expect("events are registered");
-    tokio::spawn(event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
+    background(shutdown, event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
     let lease = bootstrap::identity_lease::run(
         server.stores.clone(),
         nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         uuid::Uuid::new_v4().to_string(),
         shutdown.clone(),
     );
-    tokio::spawn(wait_ready(server.ready.clone(), lease));
+    background(shutdown, wait_ready(server.ready.clone(), lease));
     let mut names: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
     names.push(service_ip.to_string());
     names.extend(flags.bind_address.iter().chain(&flags.advertise_address).map(ToString::to_string));
     names.sort();
     names.dedup();
     Ok(Assembled { server, names, service_ip, client_ca_pem })
+}
+
+/// Runs beside the server, and not a step further once that is to stop: the store goes soon after.
+fn background(shutdown: &CancellationToken, task: impl Future<Output = ()> + Send + 'static) {
+    let shutdown = shutdown.clone();
+    tokio::spawn(async move { shutdown.run_until_cancelled(task).await });
 }
 
 /// What needs the cluster's first objects.
