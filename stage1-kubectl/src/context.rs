@@ -20,6 +20,8 @@ use tokio::sync::OnceCell;
 use crate::client::{Client, ClientConfig, ClientError};
 use crate::discovery::Discovery;
 use crate::failure::Failure;
+use crate::journey::{self, Stage};
+use crate::journey_step;
 use crate::kubeconfig::{self, ConfigError, Resolved};
 use crate::object::Object;
 use crate::resource::ApiResource;
@@ -210,6 +212,23 @@ impl Context {
         let from_flag = self.flags.namespace.clone().filter(|ns| !ns.is_empty());
         let from_context = || self.resolved().ok().and_then(|r| r.namespace);
         from_flag.or_else(from_context).unwrap_or_else(|| "default".into())
+    }
+
+    /// The journey file of the cluster whose kubeconfig is in use: `logs/journey.jsonl` beside it, where a pipeline has made
+    /// one.
+    pub fn journey_file(&self) -> Option<PathBuf> {
+        let kubeconfigs = match self.flags.kubeconfig.as_str() {
+            "" => kubeconfig::default_paths(),
+            path => vec![PathBuf::from(path)],
+        };
+        let beside = |path: &PathBuf| Some(path.parent()?.join("logs/journey.jsonl"));
+        kubeconfigs.iter().filter_map(beside).find(|file| file.is_file())
+    }
+
+    /// Reports what is about to be sent, and why it is this request, as a journey step.
+    pub fn step(&self, object: &Object, sent: &str, why: &str) {
+        let name = journey::object_name(object.kind(), object.namespace(), object.name());
+        journey_step!(Stage::Kubectl, name, sent, why);
     }
 
     /// Prints to standard output. A closed pipe ends the command silently.

@@ -88,9 +88,7 @@ impl Failure {
     fn bare(&self) -> String {
         match self {
             Failure::Message(text) => text.clone(),
-            Failure::Several(failures) => {
-                failures.iter().map(Failure::bare).collect::<Vec<_>>().join("\n")
-            }
+            Failure::Several(failures) => failures.iter().map(Failure::bare).collect::<Vec<_>>().join("\n"),
             other => other.report().0,
         }
     }

@@ -22,18 +22,20 @@ fn start() -> i32 {
         }
         Err(error) => return report(&commands::usage_failure(&error, &arguments)),
     };
-    let options = LogOptions { v: parsed.flags.v, ..LogOptions::default() };
-    if parsed.flags.v > 0
-        && let Err(error) = logging::init(&options)
-    {
-        return report(&Failure::message(error.to_string()));
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return report(&Failure::message(error.to_string())),
     };
     let context = Context::new(parsed.flags);
+    let options =
+        LogOptions { v: context.flags.v, journey_file: context.journey_file(), ..LogOptions::default() };
+    // A journey that can't be written down (another user's cluster) is no reason not to work.
+    let told =
+        logging::init(&options).or_else(|_| logging::init(&LogOptions { journey_file: None, ..options }));
+    if let Err(error) = told {
+        return report(&Failure::message(error.to_string()));
+    }
     let result = runtime.block_on(commands::run(&context, parsed.command));
     // A thread that still waits for a line on standard input must not keep the process.
     runtime.shutdown_background();

@@ -109,12 +109,7 @@ pub fn parse_each(text: &str, source: &str, check: Check) -> Vec<Result<Manifest
 }
 
 /// The object in a document, or those of a list.
-fn objects(
-    document: Value,
-    shown: &str,
-    source: &str,
-    check: Check,
-) -> Result<Vec<Manifest>, ManifestError> {
+fn objects(document: Value, shown: &str, source: &str, check: Check) -> Result<Vec<Manifest>, ManifestError> {
     let source_name = source.to_string();
     if let (Check::Validate, Some(message)) = (check, invalid(&document)) {
         return Err(ManifestError::Invalid { source_name, message: message.to_string() });

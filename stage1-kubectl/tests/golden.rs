@@ -86,12 +86,23 @@ fn difference(dir: &Path, golden: &Path, server: &str) -> Option<String> {
     let endings = [".compact.json", ".json", ".err"];
     let (file, ending) = endings.iter().find_map(|e| Some((name.strip_suffix(e)?, *e)))?;
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl"))
-        .args(["create", "--dry-run=client", "--validate=false", "-o", "json", "--server", server, "-f", file])
+        .args([
+            "create",
+            "--dry-run=client",
+            "--validate=false",
+            "-o",
+            "json",
+            "--server",
+            server,
+            "-f",
+            file,
+        ])
         .current_dir(dir.join("manifests"))
         .env("KUBECONFIG", "/nonexistent")
         .output()
         .unwrap();
-    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     let wanted = fs::read_to_string(golden).unwrap();
     let parse = |text: &str| -> Vec<Value> {
         serde_json::Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok).collect()

@@ -67,6 +67,10 @@ pub async fn run(
     claims: Store<PersistentVolumeClaim>,
 ) {
     let (info, node) = (pod.info.clone(), result.suggested_host);
+    // Told before the request: the kubelet hears of the binding as soon as we do.
+    let name = object_name("Pod", Some(info.namespace()), info.name());
+    let why = format!("the best of {} nodes that can take it", result.feasible_nodes);
+    journey_step!(Stage::Scheduler, name, format!("binding to {node}"), why);
     match bind(&scheduler, &info, &node, &before, &claims).await {
         Ok(()) => {
             scheduler.change(|state, now| {
@@ -80,8 +84,6 @@ pub async fn run(
             tracing::debug!(pod = %info.key, %node, evaluated_nodes = result.evaluated_nodes, feasible_nodes = result.feasible_nodes,
                 "Successfully bound pod to node");
             let note = format!("Successfully assigned {} to {node}", info.key);
-            let name = object_name("Pod", Some(info.namespace()), info.name());
-            journey_step!(Stage::Scheduler, name, format!("bound to {node}"), &*note);
             scheduler.recorder.tell(
                 &info,
                 None,

@@ -219,6 +219,7 @@ impl<'a> Applying<'a> {
         // A null says "not set": there is nothing yet that it could remove.
         drop_nulls(modified.as_map_mut());
         let path = self.resource.path(self.namespace.as_deref(), None, None) + &self.query()?;
+        self.ctx.step(&modified, "POST", "apply: the server has no such object yet");
         let request = request::request(Method::POST, &path, Some(modified.as_value()));
         let created = self.ctx.client().await?.request(request).await;
         created.map_err(|e| Failure::from(e).while_doing("creating", &self.source))
@@ -238,6 +239,11 @@ impl<'a> Applying<'a> {
             return Ok((live, "unchanged"));
         }
         let path = format!("{}{}", self.path, self.query()?);
+        self.ctx.step(
+            modified,
+            "PATCH",
+            "apply: the manifest differs from what was applied last or what the server has",
+        );
         let mut request = request::request(Method::PATCH, &path, Some(&patch));
         let content_type = content_type.parse().expect("a constant content type");
         request.headers_mut().insert(header::CONTENT_TYPE, content_type);

@@ -155,6 +155,7 @@ async fn create(
         ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
     ]);
     let path = resource.path(namespace.as_deref(), None, None) + &query;
+    ctx.step(&object, "POST", "create");
     Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
 }
 

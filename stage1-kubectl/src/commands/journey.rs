@@ -19,7 +19,6 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::journey::digest::{Cast, select};
 use crate::journey::{Step, object_name, page, trail};
-use crate::kubeconfig;
 use crate::object::Object;
 use crate::printers;
 use crate::request::{self, ListParams};
@@ -170,10 +169,6 @@ fn read(ctx: &Context, named: Option<&Path>) -> Result<String, Failure> {
         let failed = |e: std::io::Error| Failure::message(format!("read {}: {e}", path.display()));
         return std::fs::read_to_string(path).map_err(failed);
     }
-    let kubeconfigs = match ctx.flags.kubeconfig.as_str() {
-        "" => kubeconfig::default_paths(),
-        path => vec![PathBuf::from(path)],
-    };
-    let files = kubeconfigs.iter().filter_map(|path| Some(path.parent()?.join("logs/journey.jsonl")));
-    Ok(files.filter_map(|file| std::fs::read_to_string(file).ok()).next().unwrap_or_default())
+    let file = ctx.journey_file();
+    Ok(file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default())
 }

@@ -94,7 +94,8 @@ fn parse_port(text: &str, service: Option<&Object>, pod: &Object) -> Result<(u16
     let mut wanted = Value::from(remote);
     if let Some(service) = service {
         let ports = service.get("/spec/ports").and_then(Value::as_array).into_iter().flatten();
-        let matches = |p: &&Value| p["name"] == remote || remote.parse::<u16>().is_ok_and(|number| p["port"] == number);
+        let matches =
+            |p: &&Value| p["name"] == remote || remote.parse::<u16>().is_ok_and(|number| p["port"] == number);
         let port = ports.clone().find(matches).ok_or_else(|| {
             Failure::message(format!("Service {} does not have a service port {remote}", service.name()))
         })?;

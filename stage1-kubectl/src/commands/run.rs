@@ -141,6 +141,7 @@ async fn post(
     let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some(args.field_manager.clone()))]);
     let namespace = object.namespace().map_or_else(|| ctx.namespace(), String::from);
     let path = resource.path(Some(&namespace), None, None) + &query;
+    ctx.step(&object, "POST", "run");
     Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
 }
 

@@ -75,10 +75,15 @@ pub async fn run(ctx: &Context, args: SetArgs) -> Result<(), Failure> {
 async fn image(ctx: &Context, args: ImageArgs) -> Result<(), Failure> {
     let (names, images): (Vec<String>, Vec<String>) =
         args.shared.arguments.iter().cloned().partition(|argument| !argument.contains('='));
-    let images: Vec<(String, String)> =
-        images.iter().filter_map(|a| a.split_once('=')).map(|(c, i)| (c.to_string(), i.to_string())).collect();
+    let images: Vec<(String, String)> = images
+        .iter()
+        .filter_map(|a| a.split_once('='))
+        .map(|(c, i)| (c.to_string(), i.to_string()))
+        .collect();
     if args.shared.local && !names.is_empty() {
-        return Err(Failure::message("you must specify resources by --filename when --local is set.\nExample resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'"));
+        return Err(Failure::message(
+            "you must specify resources by --filename when --local is set.\nExample resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'",
+        ));
     }
     if images.is_empty() {
         return Err(Failure::message("at least one image update is required"));

@@ -17,7 +17,10 @@ pub(super) fn tab(text: &str, found_at: usize) -> Option<String> {
     let near = found_at.saturating_sub(2)..found_at.max(1);
     let line = text.lines().enumerate().position(|(number, line)| {
         let rest = line.trim_start_matches(' ');
-        near.contains(&number) && rest.starts_with('\t') && !rest.trim().is_empty() && !rest.trim_start().starts_with('#')
+        near.contains(&number)
+            && rest.starts_with('\t')
+            && !rest.trim().is_empty()
+            && !rest.trim_start().starts_with('#')
     })?;
     // After the first entry of a list item the scanner waits for a key, and says so in other words.
     let before = text.lines().take(line).last().unwrap_or_default();
@@ -140,8 +143,7 @@ pub(super) fn json(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected EOF".to_string();
     }
-    let start: usize =
-        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let start: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let offset = start + error.column();
     let found = text.as_bytes().get(offset.saturating_sub(1)).map_or(' ', |b| char::from(*b));
     let found = match found {

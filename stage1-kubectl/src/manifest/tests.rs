@@ -45,7 +45,8 @@ fn mistakes_are_named() {
 
 #[test]
 fn what_stands_before_a_mistake_is_read() {
-    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nmetadata: {}\n---\napiVersion: v1\nkind: Pod\n";
+    let text =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nmetadata: {}\n---\napiVersion: v1\nkind: Pod\n";
     let kinds = |check| -> Vec<bool> { parse_each(text, "f", check).iter().map(Result::is_ok).collect() };
     assert_eq!(kinds(Check::Decode), [true, false, true]);
     assert_eq!(kinds(Check::Validate), [true, false]);

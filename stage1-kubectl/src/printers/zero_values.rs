@@ -79,7 +79,9 @@ fn fields(type_name: &str) -> Option<Fields> {
             ("numberMisscheduled", Zero),
             ("numberReady", Zero),
         ],
-        "StatefulSet" => &[METADATA, ("spec", Struct("StatefulSetSpec")), ("status", Struct("StatefulStatus"))],
+        "StatefulSet" => {
+            &[METADATA, ("spec", Struct("StatefulSetSpec")), ("status", Struct("StatefulStatus"))]
+        }
         "StatefulSetSpec" => &[
             ("selector", Null),
             ("serviceName", Text),

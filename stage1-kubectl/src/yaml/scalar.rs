@@ -88,8 +88,7 @@ fn analyze(text: &str) -> Analysis {
 
 /// Go's writer escapes what needs more than three bytes of UTF-8 (emoji).
 fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-        && c != '\u{feff}'
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
 
 /// Whether a reader of YAML 1.1 would take the plain text for something else than text.

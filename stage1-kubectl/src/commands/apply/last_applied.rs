@@ -103,7 +103,10 @@ async fn view(ctx: &Context, args: ViewArgs) -> Result<(), Failure> {
     for target in builder::targets(ctx, &args.arguments, &args.files, &selection).await? {
         let live = target.get(ctx).await?;
         let last = live.annotation(LAST_APPLIED).ok_or_else(|| {
-            Failure::message(format!("no last-applied-configuration annotation found on resource: {}\n", live.name()))
+            Failure::message(format!(
+                "no last-applied-configuration annotation found on resource: {}\n",
+                live.name()
+            ))
         })?;
         let last: Value = serde_json::from_str(last).map_err(|e| Failure::message(e.to_string()))?;
         match args.output.as_str() {

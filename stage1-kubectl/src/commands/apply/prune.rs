@@ -92,8 +92,7 @@ async fn delete(
     object: &Object,
     dry_run: DryRun,
 ) -> Result<(), Failure> {
-    let mut options =
-        json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+    let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
     if dry_run == DryRun::Server {
         options["dryRun"] = json!(["All"]);
     }
@@ -108,12 +107,17 @@ async fn allowed(ctx: &Context, given: &[String]) -> Result<Vec<ApiResource>, Fa
     let mut found = Vec::new();
     for entry in if given.is_empty() { &defaults } else { given } {
         let bad = || {
-            Failure::message(format!("invalid GroupVersionKind format: {entry}, please follow <group/version/kind>"))
+            Failure::message(format!(
+                "invalid GroupVersionKind format: {entry}, please follow <group/version/kind>"
+            ))
         };
         let [group, version, kind] = entry.split('/').collect::<Vec<_>>()[..] else { return Err(bad()) };
         let group = if group == "core" { "" } else { group };
-        let gvk =
-            GroupVersionKind { group: group.to_string(), version: version.to_string(), kind: kind.to_string() };
+        let gvk = GroupVersionKind {
+            group: group.to_string(),
+            version: version.to_string(),
+            kind: kind.to_string(),
+        };
         found.extend(ctx.discovery().await?.for_kind(&gvk).cloned());
     }
     found.sort_by_key(|resource| !resource.namespaced);

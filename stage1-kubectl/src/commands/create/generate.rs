@@ -207,6 +207,7 @@ async fn submit(ctx: &Context, common: &Common, object: Value, resource: &str) -
         ("fieldValidation", Some(field_validation(&common.validate)?.to_string())),
     ]);
     let path = gvr.path(namespace.as_deref(), None, None) + &query;
+    ctx.step(&object, "POST", "create");
     let request = request::request(Method::POST, &path, Some(object.as_value()));
     let created: Object =
         ctx.client().await?.request(request).await.map_err(|error| refused(error, &object))?;

@@ -245,10 +245,7 @@ mod tests {
     fn lines_break_at_spaces_and_keep_double_ones() {
         assert_eq!(wrap("one two  three", 8), "one two\nthree");
         assert_eq!(wrap("one  two three", 9), "one  two\nthree");
-        assert_eq!(
-            wrap("see\nhttps://a-very-long-address", 8),
-            "see\nhttps://a-very-long-address"
-        );
+        assert_eq!(wrap("see\nhttps://a-very-long-address", 8), "see\nhttps://a-very-long-address");
     }
 
     #[test]

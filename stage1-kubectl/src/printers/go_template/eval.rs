@@ -194,7 +194,9 @@ fn fields(value: &Value, names: &[String]) -> Result<Value, String> {
         value = match value {
             Value::Object(map) => map.get(name).unwrap_or(&Value::Null),
             Value::Null => &Value::Null,
-            other => return Err(format!("can't evaluate field {name} in type {}", functions::type_name(other))),
+            other => {
+                return Err(format!("can't evaluate field {name} in type {}", functions::type_name(other)));
+            }
         };
     }
     Ok(value.clone())

@@ -14,8 +14,25 @@ use super::eval::truth;
 use crate::patch::go_value;
 
 const NAMES: &[&str] = &[
-    "and", "or", "not", "len", "index", "slice", "print", "printf", "println", "html", "urlquery", "eq", "ne",
-    "lt", "le", "gt", "ge", "exists", "base64decode",
+    "and",
+    "or",
+    "not",
+    "len",
+    "index",
+    "slice",
+    "print",
+    "printf",
+    "println",
+    "html",
+    "urlquery",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "exists",
+    "base64decode",
 ];
 
 pub(super) fn exists(name: &str) -> bool {
@@ -77,11 +94,9 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
         "println" => (arguments.iter().map(text).collect::<Vec<_>>().join(" ") + "\n").into(),
         "printf" => printf(&text(first), &arguments[1..]).into(),
         "html" => escape_html(&text(first)).into(),
-        "urlquery" => {
-            percent_encoding::utf8_percent_encode(&text(first), percent_encoding::NON_ALPHANUMERIC)
-                .to_string()
-                .into()
-        }
+        "urlquery" => percent_encoding::utf8_percent_encode(&text(first), percent_encoding::NON_ALPHANUMERIC)
+            .to_string()
+            .into(),
         "eq" => arguments[1..].iter().any(|other| compare(first, other) == Some(Ordering::Equal)).into(),
         "exists" => is_there(first, &arguments[1..]).into(),
         "base64decode" => decode(&text(first))?.into(),
@@ -112,7 +127,9 @@ fn len(value: &Value) -> Result<f64, String> {
 
 fn position(value: &Value) -> Result<usize, String> {
     let number = value.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
-    number.map(|n| n as usize).ok_or_else(|| format!("cannot index slice/array with type {}", type_name(value)))
+    number
+        .map(|n| n as usize)
+        .ok_or_else(|| format!("cannot index slice/array with type {}", type_name(value)))
 }
 
 fn index(value: &Value, keys: &[Value]) -> Result<Value, String> {
@@ -122,7 +139,9 @@ fn index(value: &Value, keys: &[Value]) -> Result<Value, String> {
             Value::Object(map) => key.as_str().and_then(|key| map.get(key)).unwrap_or(&Value::Null),
             Value::Array(items) => {
                 let at = position(key)?;
-                items.get(at).ok_or_else(|| format!("error calling index: reflect: slice index out of range: {at}"))?
+                items
+                    .get(at)
+                    .ok_or_else(|| format!("error calling index: reflect: slice index out of range: {at}"))?
             }
             Value::Null => return Err("index of untyped nil".into()),
             other => return Err(format!("can't index item of type {}", type_name(other))),
