@@ -163,16 +163,9 @@ impl World {
         let old = parsed.name.as_ref().map(|name| {
             self.stored.get(info.group, info.resource, parsed.namespace.as_deref().unwrap_or_default(), name)
         });
-        let old = match old {
-            Some(None) => {
-                return Err(Box::new(Status::not_found(
-                    &info.group_resource(),
-                    parsed.name.as_deref().unwrap_or_default(),
-                )));
-            }
-            Some(Some(old)) => Some(old),
-            None => None,
-        };
+        let missing =
+            || Status::not_found(&info.group_resource(), parsed.name.as_deref().unwrap_or_default());
+        let old = old.map(|found| found.ok_or_else(missing)).transpose()?;
         let body = match &request["body"] {
             Value::String(text) => text.clone().into_bytes(),
             Value::Null => changed(old.as_deref(), &request["change"]),
