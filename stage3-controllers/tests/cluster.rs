@@ -2,6 +2,8 @@
 //!
 //! There is no scheduler and no kubelet here: the test plays both, by writing pods' bindings and statuses.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::time::{Duration, Instant};
 
 use clap::Parser;

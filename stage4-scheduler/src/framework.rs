@@ -168,8 +168,11 @@ pub enum Normalize<'a> {
         reverse: bool,
     },
     /// The plugin's own way; the nodes come in the order of the scores.
-    Own(Box<dyn Fn(&[&NodeInfo], &mut [i64]) + Send + Sync + 'a>),
+    Own(Box<NormalizeFn<'a>>),
 }
+
+/// Turns the raw scores of these nodes into `0..=100`, in place.
+pub type NormalizeFn<'a> = dyn Fn(&[&NodeInfo], &mut [i64]) + Send + Sync + 'a;
 
 impl<'a> Scorer<'a> {
     /// A scorer whose raw scores already lie in `0..=100`.

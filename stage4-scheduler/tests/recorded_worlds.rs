@@ -4,6 +4,8 @@
 //! over several runs. The pure decision must choose one of the nodes seen, or give the exact message, the
 //! same nominated node and the same victims.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

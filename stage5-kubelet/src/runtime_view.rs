@@ -14,6 +14,8 @@
 //! `pkg/kubelet/container/runtime.go` (`PodStatus`, `Status`), `pkg/kubelet/kuberuntime/labels.go`. Left out: several IPs of one sandbox
 //! beyond what CRI reports.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 
 use crate::cri::{ContainerState, ContainerStatus, PodSandboxStatus, SandboxState};
@@ -117,9 +119,9 @@ pub struct RuntimePod {
 impl RuntimePod {
     /// Orders and joins the runtime's answers.
     pub fn new(uid: &str, mut sandboxes: Vec<PodSandboxStatus>, containers: Vec<ContainerStatus>) -> Self {
-        sandboxes.sort_by(|a, b| (b.created_at, b.metadata.attempt).cmp(&(a.created_at, a.metadata.attempt)));
+        sandboxes.sort_by_key(|sandbox| Reverse((sandbox.created_at, sandbox.metadata.attempt)));
         let mut containers: Vec<_> = containers.into_iter().map(RuntimeContainer::from).collect();
-        containers.sort_by(|a, b| (b.created_at, b.restart_count).cmp(&(a.created_at, a.restart_count)));
+        containers.sort_by_key(|container| Reverse((container.created_at, container.restart_count)));
         let ips = sandboxes
             .first()
             .filter(|s| s.state == SandboxState::Ready)

@@ -1,5 +1,7 @@
 //! The CRI suite: what every runtime must do, asked of the simulated one, and of containerd where it is installed.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Pods driven by hand, without an API server: on the simulated runtime, and on containerd where it is installed.
-#![expect(clippy::disallowed_methods, reason = "shell: a test with real containers")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test with real containers")]
 
 use std::sync::Arc;
 

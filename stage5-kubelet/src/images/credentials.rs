@@ -50,7 +50,7 @@ pub fn keyring(secrets: &[Secret]) -> Keyring {
         let auths = modern.map(|m| m.auths).into_iter().chain(old).flatten();
         entries.extend(auths.map(|(registry, e)| (normalize(&registry), auth_config(&registry, e))));
     }
-    entries.sort_by(|a, b| b.0.len().cmp(&a.0.len()));
+    entries.sort_by_key(|(registry, _)| std::cmp::Reverse(registry.len()));
     Keyring { entries }
 }
 

@@ -21,7 +21,7 @@ pub fn terminate_pod(pod: &Pod, status: &PodStatus) -> PodStatus {
     }
     let init = status.init_container_statuses.as_deref_mut().unwrap_or_default();
     // The tail of init containers that never started is left as it is.
-    let started = init.iter().rposition(|s| container_has_run(s)).map_or(0, |i| i + 1);
+    let started = init.iter().rposition(container_has_run).map_or(0, |i| i + 1);
     init[..started].iter_mut().for_each(mark_terminated);
     if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         status.phase = Some("Failed".to_owned());
