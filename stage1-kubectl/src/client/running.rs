@@ -5,7 +5,6 @@
 //!
 //! # In Kubernetes
 //! No counterpart: components are always told.
-#![expect(clippy::disallowed_methods, reason = "shell: reads the environment")]
 
 use std::path::{Path, PathBuf};
 
