@@ -107,8 +107,6 @@ pub trait ObjectReader: Send + Sync {
     /// All objects of a resource, of one namespace if it isn't `""`.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>>;
 }
-
-// ANCHOR: admission-plugin
 /// One plugin.
 pub trait AdmissionPlugin: Send + Sync {
     /// Kubernetes' name for it, as in `--enable-admission-plugins`.
@@ -209,7 +207,6 @@ impl Chain {
         Ok(warnings)
     }
 }
-// ANCHOR_END: admission-plugin
 
 /// Every plugin in Kubernetes' order, and whether it is on by default. The quota comes after all of
 /// them, see [`resource_quota::reserve`].

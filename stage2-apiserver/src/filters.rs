@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: reads the clock, makes ids")]
 //! Filters: what every request goes through, in this order, before a handler sees it.
 //!
 //! *Step 2 of a pod's journey.* Before: [`crate::server`] accepted a connection. After: [`crate::handlers`] runs the verb for
@@ -19,6 +18,7 @@
 //! # In Kubernetes
 //! `DefaultBuildHandlerChain` in `apiserver/pkg/server/config.go`. Left out: CORS, HSTS, priority and fairness (the plain
 //! in-flight limit stands in for it).
+#![expect(clippy::disallowed_methods, reason = "shell: reads the clock, makes ids")]
 
 pub mod body_limit;
 pub mod in_flight;

@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: reads the clock and files")]
 //! The pipeline up to stage 2: a cluster is a state directory, a store and an API server.
 //!
 //! *Step 2 of a pod's journey.* Before: nothing runs. After: a [`Cluster`], to which the next stages add themselves.
@@ -14,6 +13,7 @@
 //!
 //! # In Kubernetes
 //! `cmd/kube-apiserver/app/server.go`; the rest is what kubeadm and systemd do.
+#![expect(clippy::disallowed_methods, reason = "shell: reads the clock and files")]
 
 mod assemble;
 mod open_store;

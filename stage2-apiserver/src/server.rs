@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: listens and reads the clock")]
 //! The server: sockets, TLS and HTTP, and the parts that every request shares.
 //!
 //! *Step 2 of a pod's journey.* Before: kubectl opened a connection. After: [`crate::filters`] takes each request
@@ -18,6 +17,7 @@
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/server/secure_serving.go`, `genericapiserver.go`. Left out: plain HTTP, lifecycle signals, egress selector.
+#![expect(clippy::disallowed_methods, reason = "shell: listens and reads the clock")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -103,8 +103,9 @@ impl Kubelet {
     async fn collect_images(&self) -> Result<(), CriError> {
         let Ok(fs) = nix::sys::statvfs::statvfs(&self.config.root_dir) else { return Ok(()) };
         let unit = fs.fragment_size();
+        let high = self.config.image_gc_high_threshold_percent;
         let mut to_free =
-            bytes_to_free((fs.blocks() - fs.blocks_free()) * unit, fs.blocks_available() * unit);
+            bytes_to_free((fs.blocks() - fs.blocks_free()) * unit, fs.blocks_available() * unit, high);
         if to_free == 0 {
             return Ok(());
         }
@@ -124,11 +125,11 @@ impl Kubelet {
     }
 }
 
-/// How much must go: nothing below the high threshold, else down to the low one. Usage is what `df` shows: a disk of which a part can be
+/// How much must go: nothing below the high threshold (and nothing at all when that is 100), else down to the low one. Usage is what `df` shows: a disk of which a part can be
 /// used by nobody is not full for that.
-pub fn bytes_to_free(used: u64, available: u64) -> u64 {
+pub fn bytes_to_free(used: u64, available: u64, high_threshold_percent: u64) -> u64 {
     let all = used + available;
-    if all == 0 || used * 100 / all < IMAGE_GC_HIGH_THRESHOLD_PERCENT {
+    if all == 0 || high_threshold_percent >= 100 || used * 100 / all < high_threshold_percent {
         return 0;
     }
     used.saturating_sub(all / 100 * IMAGE_GC_LOW_THRESHOLD_PERCENT)
@@ -210,9 +211,10 @@ mod tests {
 
     #[test]
     fn images_go_only_when_the_disk_is_full_as_df_shows_it() {
-        assert_eq!(bytes_to_free(57, 35), 0);
-        assert_eq!(bytes_to_free(9000, 1000), 1000);
-        assert_eq!(bytes_to_free(0, 0), 0);
+        assert_eq!(bytes_to_free(57, 35, 85), 0);
+        assert_eq!(bytes_to_free(9000, 1000, 85), 1000);
+        assert_eq!(bytes_to_free(9000, 1000, 100), 0, "100 turns it off");
+        assert_eq!(bytes_to_free(0, 0, 85), 0);
     }
 
     #[test]

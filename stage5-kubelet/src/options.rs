@@ -151,6 +151,8 @@ pub struct Config {
     pub container_log_max_size_bytes: u64,
     /// Log files kept.
     pub container_log_max_files: usize,
+    /// Share of the disk, in percent, above which unused images are removed; 100 never does.
+    pub image_gc_high_threshold_percent: u64,
 }
 
 impl Config {
@@ -179,6 +181,7 @@ impl Config {
             memory_bytes: None,
             container_log_max_size_bytes: CONTAINER_LOG_MAX_SIZE_BYTES,
             container_log_max_files: CONTAINER_LOG_MAX_FILES,
+            image_gc_high_threshold_percent: crate::container_gc::IMAGE_GC_HIGH_THRESHOLD_PERCENT,
         }
     }
 }

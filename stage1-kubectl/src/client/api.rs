@@ -101,8 +101,6 @@ impl Client {
         Api { client: self.clone(), resource: resource.clone(), namespace, kind: PhantomData }
     }
 }
-
-// ANCHOR: api
 impl<K: ApiObject> Api<K> {
     /// Reads one object.
     pub async fn get(&self, name: &str) -> Result<K, ClientError> {
@@ -208,7 +206,6 @@ impl<K: ApiObject> Api<K> {
         self.client.request(request).await
     }
 }
-// ANCHOR_END: api
 
 fn encode<T: Serialize>(object: &T) -> Result<Bytes, ClientError> {
     let body = serde_json::to_vec(object);

@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "shell: renews with the present time")]
 //! The API server's own Lease: which servers there are, and that they live.
 //!
 //! Its name comes from the host's name, so that a server that starts again takes its old Lease; the holder changes with every start.
@@ -6,6 +5,7 @@
 //! # In Kubernetes
 //! `pkg/controlplane/apiserver/server.go` (`start-kube-apiserver-identity-lease-controller`), `component-helpers/apimachinery/lease`.
 //! Left out: removing the Leases of servers that are gone (there is one server here).
+#![expect(clippy::disallowed_methods, reason = "shell: renews with the present time")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -84,8 +84,6 @@ fn check_ephemeral_containers(sent: &Object, current: &Object) -> Result<(), Sta
         false => Err(Status::invalid("Pod", current.name(), &errors)),
     }
 }
-
-// ANCHOR: bind
 /// POST `pods/NAME/binding` (or `bindings`): gives the pod to a node.
 ///
 /// # Errors
@@ -153,7 +151,6 @@ fn assigned(pod: &Object, binding: &Object, now: jiff::Timestamp) -> Result<Obje
     new.set("/status/conditions", conditions);
     Ok(new)
 }
-// ANCHOR_END: bind
 
 fn check_target(binding: &Object) -> Result<(), Status> {
     let kind = binding.get_str("/target/kind").unwrap_or("");

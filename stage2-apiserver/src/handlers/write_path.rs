@@ -128,8 +128,6 @@ async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
     }
     Ok(())
 }
-
-// ANCHOR: create-path
 /// Takes a decoded object through gates two and three and stores it.
 ///
 /// # Errors
@@ -205,7 +203,6 @@ async fn gates_of_create(
         }
     }
 }
-// ANCHOR_END: create-path
 
 /// Keeps or gives back what was allocated.
 fn settle(request: &WriteRequest<'_>, transaction: Transaction, stored: bool) {

@@ -1,5 +1,8 @@
-#![expect(clippy::disallowed_methods, reason = "shell: reads and writes the port file")]
 //! Assembling the server: every part from flags and files, wired together once.
+//!
+//! # In Kubernetes
+//! `cmd/kube-apiserver/app/server.go` (`CreateServerChain`).
+#![expect(clippy::disallowed_methods, reason = "shell: reads and writes the port file")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Opening the store: etcd where it is built in and installed, else the embedded one, and saying which.
+//!
+//! *Step 2 of a pod's journey, before the first one.* After: [`crate::storage`] is there for everything else.
+//!
+//! # In Kubernetes
+//! `cmd/kube-apiserver/app/options` and `storagebackend/factory`, which know etcd only.
 
 use std::future::Future;
 use std::path::Path;

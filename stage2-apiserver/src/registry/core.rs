@@ -12,7 +12,6 @@ const READ: &[&str] = &["get", "list"];
 const NO_COLLECTION_DELETE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /// Core, `v1`.
-// ANCHOR: core-registry
 pub(super) const RESOURCES: &[R] = &[
     R::namespaced("", "v1", "bindings", "binding", "Binding", "").verbs(CREATE).virtual_kind(),
     R::cluster("", "v1", "componentstatuses", "componentstatus", "ComponentStatus", "")
@@ -98,4 +97,3 @@ pub(super) const RESOURCES: &[R] = &[
         .verbs(ALL_VERBS)
         .sub(&[S::kind("proxy", "ServiceProxyOptions", PROXY_VERBS), STATUS]),
 ];
-// ANCHOR_END: core-registry

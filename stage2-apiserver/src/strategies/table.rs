@@ -16,8 +16,6 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
-
-// ANCHOR: strategy-table
 /// Every kind that has rules of its own.
 pub static TABLE: &[Rules] = &[
     Rules {
@@ -295,4 +293,3 @@ pub static TABLE: &[Rules] = &[
         ..Rules::cluster("apiregistration.k8s.io", "APIService")
     },
 ];
-// ANCHOR_END: strategy-table

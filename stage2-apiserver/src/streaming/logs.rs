@@ -63,11 +63,11 @@ async fn stream(client: &Client, path: &str) -> Result<Answer, Status> {
     Ok(answer)
 }
 
-/// What a kubelet's refusal is to the client.
+/// What a kubelet's refusal is to the client: its own words, where it has some.
 pub fn refusal(error: ClientError) -> Status {
     match error {
         ClientError::Api(status) => {
-            let message = status.message.trim_end().to_owned();
+            let message = kubelet_text(&status).unwrap_or(&status.message).trim_end().to_owned();
             match status.code {
                 400 => Status::bad_request(message),
                 500 => Status::internal(message),
@@ -76,6 +76,13 @@ pub fn refusal(error: ClientError) -> Status {
         }
         other => Status::internal(error_text(&other)),
     }
+}
+
+/// The plain text that a kubelet refused with; our client keeps it as a cause.
+pub fn kubelet_text(status: &Status) -> Option<&str> {
+    let causes = &status.details.as_ref()?.causes;
+    let told = causes.iter().find(|cause| cause.reason == "UnexpectedServerResponse")?;
+    (!told.message.is_empty()).then_some(told.message.as_str())
 }
 
 /// The whole chain: the client reads no log of ours.

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use stage1_kubectl::client::{Client, UpgradedIo};
+use stage1_kubectl::client::{Client, ClientError, UpgradedIo};
 use stage1_kubectl::status::Status;
 use stage1_kubectl::upgrade::{TUNNEL_PROTOCOL, V5, tunnel};
 use tokio::io::copy_bidirectional;
@@ -81,7 +81,10 @@ pub async fn handle(
             upstream.headers_mut().append(name, value.clone());
         }
     }
-    let (switched, kubelet) = client.upgrade(upstream).await.map_err(logs::refusal)?;
+    let (switched, kubelet) = match client.upgrade(upstream).await {
+        Ok(upgraded) => upgraded,
+        Err(error) => return refused(error),
+    };
     let mut answer = switching();
     for name in &RETURNED {
         for value in switched.headers().get_all(name) {
@@ -90,6 +93,22 @@ pub async fn handle(
     }
     tokio::spawn(copy(request, kubelet));
     Ok(answer)
+}
+
+/// The kubelet's refusal as it came, code and text: clients print it behind `unable to upgrade connection: `.
+fn refused(error: ClientError) -> Result<Answer, Status> {
+    if let ClientError::Api(status) = &error
+        && let Some(text) = logs::kubelet_text(status)
+        && let Ok(code) = StatusCode::from_u16(status.code)
+    {
+        let mut answer = Response::new(full(Bytes::from(text.to_owned())));
+        *answer.status_mut() = code;
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        return Ok(answer);
+    }
+    Err(logs::refusal(error))
 }
 
 /// Every WebSocket protocol that the client offers.
@@ -149,8 +168,10 @@ async fn translated(
     request: Request<Incoming>,
 ) -> Result<Answer, Status> {
     let answer = websocket_answer(&routed.headers, V5)?;
-    let (_, kubelet) =
-        client.upgrade(spdy_request(path, "v4.channel.k8s.io")?).await.map_err(logs::refusal)?;
+    let (_, kubelet) = match client.upgrade(spdy_request(path, "v4.channel.k8s.io")?).await {
+        Ok(upgraded) => upgraded,
+        Err(error) => return refused(error),
+    };
     let streams = translate::Wanted::of_query(&routed.context.query);
     tokio::spawn(async move {
         match hyper::upgrade::on(request).await {
@@ -173,8 +194,10 @@ async fn unwrapped(
     headers: &HeaderMap,
 ) -> Result<Answer, Status> {
     let answer = websocket_answer(headers, TUNNEL_PROTOCOL)?;
-    let (_, mut kubelet) =
-        client.upgrade(spdy_request(path, "portforward.k8s.io")?).await.map_err(logs::refusal)?;
+    let (_, mut kubelet) = match client.upgrade(spdy_request(path, "portforward.k8s.io")?).await {
+        Ok(upgraded) => upgraded,
+        Err(error) => return refused(error),
+    };
     tokio::spawn(async move {
         match hyper::upgrade::on(request).await {
             Ok(upgraded) => {

@@ -69,8 +69,6 @@ pub enum Work {
 pub struct Graph {
     nodes: HashMap<String, Node>,
 }
-
-// ANCHOR: garbage-collector-graph
 impl Graph {
     /// Takes in an object that is new or changed.
     pub fn upsert(&mut self, api_version: &str, kind: &str, meta: &ObjectMeta) -> Vec<Work> {
@@ -132,7 +130,6 @@ impl Graph {
         work
     }
 }
-// ANCHOR_END: garbage-collector-graph
 
 impl Graph {
     /// Moves the edges of a dependent from its old owners to its new ones.

@@ -323,6 +323,10 @@ pub(super) fn kubelet_config(
     let mut config = Config::new(node_name, ip, state_dir.node(node_name).join("kubelet"));
     config.client_ca_file = Some(state_dir.pki().join("ca.crt"));
     config.cgroups = unique_name.is_some();
+    if state_dir.root().join("images").is_dir() {
+        // They were imported because they can't be pulled: what is removed would never come back.
+        config.image_gc_high_threshold_percent = 100;
+    }
     match unique_name {
         Some(name) => config.cgroup_root = format!("/{name}"),
         // All simulated nodes share the host's address: each takes a free port.

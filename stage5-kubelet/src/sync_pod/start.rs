@@ -41,7 +41,6 @@ impl StartError {
 }
 
 impl Kubelet {
-    // ANCHOR: start-container
     /// Starts one container.
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
     pub(crate) async fn start_container(
@@ -111,7 +110,6 @@ impl Kubelet {
         self.prune(view, &container.name).await;
         self.post_start(pod, kind, container, &id, view, stop).await
     }
-    // ANCHOR_END: start-container
 
     /// Everything that the container's configuration depends on, and the configuration.
     async fn configure(
