@@ -54,6 +54,8 @@ pub mod daemon_set;
 pub mod deployment;
 /// Which kinds this API server has.
 pub mod discovery;
+/// How many pods of a kind may go at the same time.
+pub mod disruption;
 /// Which pods stand behind a Service.
 pub mod endpoint_slice;
 /// The older form of the same.
@@ -76,6 +78,8 @@ pub mod pod_gc;
 pub mod pod_template;
 /// As many pods as asked for: the model of all controllers.
 pub mod replica_set;
+/// Counting what a namespace uses.
+pub mod resource_quota;
 /// Every namespace has the cluster's CA.
 pub mod root_ca_publisher;
 /// Every namespace has its `default` ServiceAccount.

@@ -24,6 +24,7 @@ use crate::controller::{self, Controller};
 use crate::cron_job::CronJobController;
 use crate::daemon_set::DaemonSetController;
 use crate::deployment::DeploymentController;
+use crate::disruption::DisruptionController;
 use crate::endpoint_slice::EndpointSliceController;
 use crate::endpoint_slice::mirroring::EndpointSliceMirroringController;
 use crate::endpoints::EndpointsController;
@@ -36,6 +37,7 @@ use crate::node_lifecycle::{NodeTaints, monitor};
 use crate::options::Config;
 use crate::pod_gc::PodGarbageCollector;
 use crate::replica_set::ReplicaSetController;
+use crate::resource_quota::ResourceQuotaController;
 use crate::root_ca_publisher::RootCaPublisher;
 use crate::service_account::ServiceAccountController;
 use crate::stateful_set::StatefulSetController;
@@ -103,6 +105,7 @@ fn start_workloads(manager: &mut Manager) {
     manager.start("daemonset-controller", flags.concurrent_daemonset_syncs, DaemonSetController::new);
     manager.start("statefulset-controller", flags.concurrent_statefulset_syncs, StatefulSetController::new);
     manager.start("ttl-after-finished-controller", 1, TtlAfterFinished::new);
+    manager.start("controllermanager", 1, DisruptionController::new);
 }
 
 fn start_services(manager: &mut Manager) {
@@ -140,6 +143,7 @@ fn start_housekeeping(manager: &mut Manager) {
     if let Some(root_ca) = manager.config.root_ca.clone() {
         manager.start("root-ca-cert-publisher", 1, |factory| RootCaPublisher::new(factory, &root_ca));
     }
+    manager.start("resourcequota-controller", 5, ResourceQuotaController::new);
     manager.start("clusterrole-aggregation-controller", 5, ClusterRoleAggregation::new);
     let flags = manager.config.flags.clone();
     if manager.config.is_enabled("namespace-controller", true) {

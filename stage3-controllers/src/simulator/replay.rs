@@ -16,32 +16,46 @@ use super::{Cluster, make, merge};
 use crate::cron_job::CronJobController;
 use crate::daemon_set::{DaemonSetController, node_fit};
 use crate::deployment::DeploymentController;
+use crate::disruption::DisruptionController;
 use crate::indexer::NamespacedName;
 use crate::informer::factory::InformerFactory;
 use crate::job::JobController;
 use crate::replica_set::ReplicaSetController;
+use crate::resource_quota::ResourceQuotaController;
 use crate::stateful_set::StatefulSetController;
 
 type Make = fn(&InformerFactory) -> Box<dyn super::Decide>;
-const CONTROLLERS: [(&str, Make); 6] = [
+const CONTROLLERS: [(&str, Make); 8] = [
     ("deployments", |factory| make(factory, DeploymentController::new)),
     ("replicasets", |factory| make(factory, ReplicaSetController::new)),
     ("jobs", |factory| make(factory, JobController::new)),
     ("cronjobs", |factory| make(factory, CronJobController::new)),
     ("daemonsets", |factory| make(factory, DaemonSetController::new)),
     ("statefulsets", |factory| make(factory, StatefulSetController::new)),
+    ("poddisruptionbudgets", |factory| make(factory, DisruptionController::new)),
+    ("resourcequotas", |factory| make(factory, ResourceQuotaController::new)),
 ];
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 7] = [
     ("Deployment", "deployments"),
     ("ReplicaSet", "replicasets"),
     ("Job", "jobs"),
     ("DaemonSet", "daemonsets"),
     ("StatefulSet", "statefulsets"),
+    ("PodDisruptionBudget", "poddisruptionbudgets"),
+    ("ResourceQuota", "resourcequotas"),
 ];
 
 /// Groups of traces, and how many of each must pass.
-const FLOORS: [(&str, usize); 6] =
-    [("deployment", 4), ("replicaset", 0), ("job", 3), ("cronjob", 1), ("statefulset", 1), ("daemonset", 1)];
+const FLOORS: [(&str, usize); 8] = [
+    ("deployment", 7),
+    ("replicaset", 1),
+    ("job", 6),
+    ("cronjob", 1),
+    ("statefulset", 3),
+    ("daemonset", 2),
+    ("pdb", 4),
+    ("quota", 1),
+];
 
 /// Lets all controllers, the scheduler and the kubelet work until nothing changes.
 fn settle(cluster: &mut Cluster) {
@@ -115,6 +129,9 @@ fn request(cluster: &mut Cluster, step: &Value) -> Option<()> {
                 object["spec"] = step["body"]["spec"].clone()
             });
         }
+        ("POST", ["pods", name, "eviction"]) if !name.contains('<') => {
+            cluster.delete("pods", &NamespacedName::new("NS", *name), false);
+        }
         ("DELETE", [resource, name]) => cluster.delete(resource, &NamespacedName::new("NS", *name), false),
         _ => return None,
     }
@@ -153,6 +170,10 @@ fn state(kind: &str, replicas: &Value, status: &Value, conditions: &Value) -> St
         "active",
         "desiredNumberScheduled",
         "numberReady",
+        "disruptionsAllowed",
+        "currentHealthy",
+        "desiredHealthy",
+        "expectedPods",
     ]
     .map(|name| format!("{name}={}", number(name)))
     .to_vec();
@@ -171,7 +192,8 @@ fn state(kind: &str, replicas: &Value, status: &Value, conditions: &Value) -> St
         })
         .collect();
     told.sort();
-    format!("{kind} wants {} {} {}", replicas.as_i64().unwrap_or(0), numbers.join(" "), told.join("; "))
+    let (wants, used) = (replicas.as_i64().unwrap_or(0), &status["used"]);
+    format!("{kind} wants {wants} {} {} {used}", numbers.join(" "), told.join("; "))
 }
 
 fn replay(trace: &[Value]) -> Result<(), String> {
