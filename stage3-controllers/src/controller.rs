@@ -34,6 +34,7 @@ use crate::expectations::Expectations;
 use crate::indexer::NamespacedName;
 use crate::informer::Event;
 use crate::informer::factory::{InformerFactory, Watched};
+use crate::owner::controller_of;
 use crate::workqueue::WorkQueue;
 
 // ANCHOR: controller
@@ -95,6 +96,18 @@ impl Wakes<'_> {
     /// The controller's own objects: a change of one wakes its key.
     pub fn on_own<K: Watched>(&mut self) {
         self.on::<K>(|event| event.object().map(|object| object.key()).into_iter().collect());
+    }
+
+    /// A change of a `K` wakes the object of this kind that controls it. What a controller writes before it stops and waits for the
+    /// echo must be among these, or the echo reaches nobody.
+    pub fn on_owned<K: Watched>(&mut self, owner_kind: &'static str) {
+        self.on::<K>(move |event| {
+            let owner_of = |object: &Arc<K>| {
+                let owner = controller_of(object.meta()).filter(|owner| owner.kind == owner_kind)?;
+                Some(NamespacedName::new(object.object_namespace(), &owner.name))
+            };
+            event.object().and_then(owner_of).into_iter().collect()
+        });
     }
 
     /// A key that needs a first look although no object stands for it.

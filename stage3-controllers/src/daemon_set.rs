@@ -31,7 +31,7 @@ use crate::deployment::limits::scaled_value;
 use crate::indexer::{Cached, NamespacedName};
 use crate::informer::Store;
 use crate::informer::factory::InformerFactory;
-use crate::owner::{CONTROLLER_INDEX, claim, controller_index, controller_of, is_empty_selector};
+use crate::owner::{CONTROLLER_INDEX, claim, controller_index, is_empty_selector};
 use crate::pod::PodExt;
 
 /// All that a decision about one DaemonSet depends on.
@@ -73,16 +73,8 @@ impl Controller for DaemonSetController {
 
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on_own::<DaemonSet>();
-        wakes.on::<Pod>(|event| {
-            let pod = event.object();
-            let owner = pod.and_then(|pod| {
-                Some((pod, controller_of(pod.meta()).filter(|owner| owner.kind == "DaemonSet")?))
-            });
-            owner
-                .map(|(pod, owner)| NamespacedName::new(pod.object_namespace(), &owner.name))
-                .into_iter()
-                .collect()
-        });
+        wakes.on_owned::<Pod>("DaemonSet");
+        wakes.on_owned::<ControllerRevision>("DaemonSet");
         let daemon_sets = self.daemon_sets.clone();
         wakes.on::<Node>(move |event| match event {
             crate::informer::Event::Modified { old, new } if node_fit::facts(old) == node_fit::facts(new) => {

@@ -39,10 +39,12 @@ use crate::pod::{PodExt, positive};
 /// All that a decision about one Job depends on.
 #[derive(Clone)]
 pub struct World {
-    /// The Job.
-    pub job: Arc<Job>,
+    /// The Job; `None`: it is gone, only pods that waited to be counted are left.
+    pub job: Option<Arc<Job>>,
     /// The pods that it controls.
     pub pods: Vec<Arc<Pod>>,
+    /// Pods of an earlier Job of this name that still wait to be counted.
+    pub strays: Vec<Arc<Pod>>,
     /// Now.
     pub now: Timestamp,
 }
@@ -58,6 +60,7 @@ impl JobController {
     pub fn new(factory: &InformerFactory) -> Self {
         let pods = factory.store::<Pod>();
         pods.add_index(CONTROLLER_INDEX, Arc::new(controller_index));
+        pods.add_index(tracking::HELD_INDEX, Arc::new(tracking::held_index));
         JobController { jobs: factory.store(), pods }
     }
 }
@@ -68,21 +71,17 @@ impl Controller for JobController {
 
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on_own::<Job>();
-        wakes.on::<Pod>(|event| {
-            let pod = event.object();
-            let owner = pod
-                .and_then(|pod| Some((pod, controller_of(pod.meta()).filter(|owner| owner.kind == "Job")?)));
-            owner
-                .map(|(pod, owner)| NamespacedName::new(pod.object_namespace(), &owner.name))
-                .into_iter()
-                .collect()
-        });
+        wakes.on::<Pod>(|event| event.object().and_then(|pod| tracking::job_of(pod)).into_iter().collect());
     }
 
     fn observe(&self, key: &NamespacedName, now: Timestamp) -> Option<World> {
-        let job = self.jobs.get(key)?;
-        let pods = self.pods.by_index(CONTROLLER_INDEX, job.uid());
-        Some(World { job, pods, now })
+        let job = self.jobs.get(key);
+        let uid = job.as_ref().map(|job| job.uid().to_owned());
+        let pods = uid.as_ref().map(|uid| self.pods.by_index(CONTROLLER_INDEX, uid)).unwrap_or_default();
+        let mut strays = self.pods.by_index(tracking::HELD_INDEX, &key.to_string());
+        strays
+            .retain(|pod| uid.is_none() || controller_of(pod.meta()).map(|owner| &owner.uid) != uid.as_ref());
+        (job.is_some() || !strays.is_empty()).then_some(World { job, pods, strays, now })
     }
 
     fn reconcile(world: &World) -> Vec<Action> {
@@ -123,10 +122,19 @@ fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }
 
+/// Decides what to do for one name: about its Job, and about what a Job that is gone left behind.
+pub fn reconcile(world: &World) -> Vec<Action> {
+    // Nobody will count the pods of a Job that is gone: they must not be held for ever.
+    let mut actions: Vec<Action> = world.strays.iter().filter_map(|pod| tracking::release(pod)).collect();
+    if let Some(job) = &world.job {
+        actions.extend(reconcile_job(world, job));
+    }
+    actions
+}
+
 // ANCHOR: reconcile-job
 /// Decides what to do for one Job.
-pub fn reconcile(world: &World) -> Vec<Action> {
-    let job = world.job.as_ref();
+fn reconcile_job(world: &World, job: &Job) -> Vec<Action> {
     let (Some(spec), old) = (&job.spec, job.status.clone().unwrap_or_default()) else { return Vec::new() };
     if is_finished(&old) || job.is_being_deleted() {
         // Nobody counts any more: the pods may go.
@@ -147,7 +155,7 @@ pub fn reconcile(world: &World) -> Vec<Action> {
     let manage = if suspended || ending {
         active.iter().map(|pod| pods::delete(job, pod)).collect()
     } else {
-        pods::manage(world, &status, &active)
+        pods::manage(world, job, &status, &active)
     };
     let (made, deleted) = (pods::creations(&manage), pods::deletions(&manage));
     numbers(&mut status, &world.pods, &active, made, deleted);

@@ -26,7 +26,7 @@ use crate::controller_revision::{self, HASH, hash_of};
 use crate::indexer::{Cached, NamespacedName};
 use crate::informer::Store;
 use crate::informer::factory::InformerFactory;
-use crate::owner::{CONTROLLER_INDEX, controller_index, controller_of, is_empty_selector};
+use crate::owner::{CONTROLLER_INDEX, controller_index, is_empty_selector};
 use crate::pod::PodExt;
 
 /// All that a decision about one StatefulSet depends on.
@@ -68,16 +68,8 @@ impl Controller for StatefulSetController {
 
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
         wakes.on_own::<StatefulSet>();
-        wakes.on::<Pod>(|event| {
-            let pod = event.object();
-            let owner = pod.and_then(|pod| {
-                Some((pod, controller_of(pod.meta()).filter(|owner| owner.kind == "StatefulSet")?))
-            });
-            owner
-                .map(|(pod, owner)| NamespacedName::new(pod.object_namespace(), &owner.name))
-                .into_iter()
-                .collect()
-        });
+        wakes.on_owned::<Pod>("StatefulSet");
+        wakes.on_owned::<ControllerRevision>("StatefulSet");
     }
 
     fn observe(&self, key: &NamespacedName, now: Timestamp) -> Option<World> {

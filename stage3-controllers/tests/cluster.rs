@@ -212,3 +212,60 @@ async fn owners_are_deleted_in_the_foreground_or_leave_orphans() {
     }
     harness.cluster.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_echo_of_a_first_revision_brings_its_owner_back() {
+    let harness = Harness::start().await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    harness.call(Method::POST, "/api/v1/nodes", Some(node)).await.unwrap();
+    let untaint = json!({"spec": {"taints": null}});
+    harness
+        .wait_for("a node that the controllers know", || async {
+            harness.get("/api/v1/nodes/n1").await["spec"]["podCIDR"].is_string()
+        })
+        .await;
+    harness.call(Method::PATCH, "/api/v1/nodes/n1", Some(untaint)).await.unwrap();
+    // Nothing else happens to these: only the revision that they wrote can wake them again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let apps = "/apis/apps/v1/namespaces/default";
+    for (kind, plural) in [("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")] {
+        let name = kind.to_lowercase();
+        let mut set = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": "img"}]}}}});
+        if kind == "StatefulSet" {
+            set["spec"]["serviceName"] = json!("none");
+        }
+        harness.call(Method::POST, &format!("{apps}/{plural}"), Some(set)).await.unwrap();
+        harness
+            .wait_for(kind, || async {
+                harness.get(&format!("{apps}/{plural}/{name}")).await["status"]["observedGeneration"] == 1
+            })
+            .await;
+    }
+    harness.cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_a_job_that_is_gone_are_let_go() {
+    let harness = Harness::start().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let pods = "/api/v1/namespaces/default/pods";
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "img"}]}}}});
+    harness.call(Method::POST, jobs, Some(job.clone())).await.unwrap();
+    harness.wait_for("a pod", || async { harness.items(pods).await.len() == 1 }).await;
+    let first = harness.items(pods).await[0]["metadata"]["uid"].clone();
+    let at_once = json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0});
+    harness.call(Method::DELETE, &format!("{jobs}/j"), Some(at_once)).await.unwrap();
+    // A new Job of the same name neither counts nor keeps the pods of the old one.
+    harness.call(Method::POST, jobs, Some(job)).await.unwrap();
+    harness
+        .wait_for("the end of the first pod", || async {
+            harness.run_pods("default").await;
+            let left = harness.items(pods).await;
+            left.len() == 1 && left[0]["metadata"]["uid"] != first
+        })
+        .await;
+    harness.cluster.stop().await;
+}

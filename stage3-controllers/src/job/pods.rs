@@ -47,8 +47,7 @@ pub(super) fn delete(job: &Job, pod: &Pod) -> Action {
 }
 
 /// Makes the pods that are missing, or deletes those that are too many.
-pub(super) fn manage(world: &World, status: &JobStatus, active: &[Arc<Pod>]) -> Vec<Action> {
-    let job = world.job.as_ref();
+pub(super) fn manage(world: &World, job: &Job, status: &JobStatus, active: &[Arc<Pod>]) -> Vec<Action> {
     let Some(spec) = &job.spec else { return Vec::new() };
     let succeeded = tracking::succeeded(status, spec, &world.pods);
     let parallelism = spec.parallelism.unwrap_or(1).max(0);

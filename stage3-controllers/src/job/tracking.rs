@@ -14,7 +14,8 @@ use serde_json::json;
 
 use super::{indexed, is_indexed};
 use crate::action::Action;
-use crate::indexer::Cached;
+use crate::indexer::{Cached, NamespacedName};
+use crate::owner::controller_of;
 use crate::pod::PodExt;
 
 /// The finalizer that holds a pod until it is counted.
@@ -25,6 +26,23 @@ const MAX_UNCOUNTED: usize = 500;
 /// Whether the pod still waits to be counted.
 pub fn is_held(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+}
+
+/// Name of the index by [`held_index`].
+pub const HELD_INDEX: &str = "job-tracking";
+
+/// The Job that a pod belongs to: by its controller, or (nobody controls it, but it is held) by its label.
+pub fn job_of(pod: &Pod) -> Option<NamespacedName> {
+    let name = match controller_of(pod.meta()) {
+        Some(owner) => Some(owner.name.as_str()).filter(|_| owner.kind == "Job"),
+        None => pod.label("batch.kubernetes.io/job-name").filter(|_| is_held(pod)),
+    };
+    Some(NamespacedName::new(pod.object_namespace(), name?))
+}
+
+/// Values of [`HELD_INDEX`]: the Job by name, since its UID is not known any more once it is gone.
+pub fn held_index(pod: &Pod) -> Vec<String> {
+    job_of(pod).filter(|_| is_held(pod)).map(|key| key.to_string()).into_iter().collect()
 }
 
 /// Removes the finalizer.
