@@ -90,6 +90,8 @@ pub mod stateful_set;
 pub mod taint_eviction;
 /// Finished Jobs go away by themselves.
 pub mod ttl_after_finished;
+/// A volume goes only when nobody uses it.
+pub mod volume_protection;
 
 /// All controllers in one process, on shared copies.
 pub mod manager;

@@ -9,7 +9,7 @@
 //! 1. A controller that is not enabled starts no watch.
 //!
 //! # In Kubernetes
-//! `cmd/kube-controller-manager/app/controllermanager.go` (`NewControllerDescriptors`). Left out: volume controllers, certificate signing, cloud.
+//! `cmd/kube-controller-manager/app/controllermanager.go` (`NewControllerDescriptors`). Left out: binding and attaching of volumes, certificate signing, cloud.
 
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ use crate::service_account::ServiceAccountController;
 use crate::stateful_set::StatefulSetController;
 use crate::taint_eviction::TaintEviction;
 use crate::ttl_after_finished::TtlAfterFinished;
+use crate::volume_protection::{ClaimProtection, VolumeProtection};
 use crate::{garbage_collector, namespace};
 
 /// The process' shared parts, handed to each controller.
@@ -144,6 +145,8 @@ fn start_housekeeping(manager: &mut Manager) {
         manager.start("root-ca-cert-publisher", 1, |factory| RootCaPublisher::new(factory, &root_ca));
     }
     manager.start("resourcequota-controller", 5, ResourceQuotaController::new);
+    manager.start("pvc-protection-controller", 1, ClaimProtection::new);
+    manager.start("pv-protection-controller", 1, VolumeProtection::new);
     manager.start("clusterrole-aggregation-controller", 5, ClusterRoleAggregation::new);
     let flags = manager.config.flags.clone();
     if manager.config.is_enabled("namespace-controller", true) {

@@ -269,3 +269,79 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
         .await;
     harness.cluster.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_and_budgets_are_kept() {
+    let harness = Harness::start().await;
+    let default = "/api/v1/namespaces/default";
+    let pods = format!("{default}/pods");
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    harness
+        .wait_for("the default service account", || async {
+            !harness.get(&format!("{default}/serviceaccounts/default")).await.is_null()
+        })
+        .await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    harness.call(Method::POST, "/api/v1/nodes", Some(node)).await.unwrap();
+    let pod = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "img"}]}});
+
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
+    harness.call(Method::POST, &format!("{default}/resourcequotas"), Some(quota)).await.unwrap();
+    let used = async |number: &str| {
+        let status = harness.get(&format!("{default}/resourcequotas/q")).await["status"].clone();
+        status["hard"]["pods"] == "2" && status["used"]["pods"] == number
+    };
+    harness.wait_for("the first count", || used("0")).await;
+    for name in ["a", "b"] {
+        harness.call(Method::POST, &pods, Some(pod(name))).await.unwrap();
+    }
+    let refused = harness.call(Method::POST, &pods, Some(pod("c"))).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"),
+        "{refused}"
+    );
+
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+    harness.call(Method::POST, budgets, Some(budget)).await.unwrap();
+    harness
+        .wait_for("one allowed disruption", || async {
+            harness.run_pods("default").await;
+            harness.get(&format!("{budgets}/b")).await["status"]["disruptionsAllowed"] == 1
+        })
+        .await;
+    let evict = async |name: &str| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}});
+        harness.call(Method::POST, &format!("{pods}/{name}/eviction"), Some(eviction)).await
+    };
+    evict("a").await.unwrap();
+    let refused = evict("b").await.unwrap_err().to_string();
+    assert!(
+        refused.contains("Cannot evict pod as it would violate the pod's disruption budget."),
+        "{refused}"
+    );
+
+    harness
+        .wait_for("the place of the evicted pod", || async {
+            harness.run_pods("default").await;
+            used("1").await
+        })
+        .await;
+    harness.call(Method::POST, &pods, Some(pod("c"))).await.unwrap();
+    harness.cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_no_pod_uses_goes_when_it_is_deleted() {
+    let harness = Harness::start().await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let made = harness.call(Method::POST, claims, Some(claim)).await.unwrap();
+    assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    harness.call(Method::DELETE, &format!("{claims}/data"), None).await.unwrap();
+    harness
+        .wait_for("the end of the claim", || async { harness.get(&format!("{claims}/data")).await.is_null() })
+        .await;
+    harness.cluster.stop().await;
+}
