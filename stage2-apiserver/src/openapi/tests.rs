@@ -50,3 +50,10 @@ fn containers_merge_by_name() {
     assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
     assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
 }
+
+#[test]
+fn a_field_that_is_named_default_stays() {
+    let document = v2::document();
+    let item = &document["definitions"]["io.k8s.api.core.v1.LimitRangeItem"]["properties"];
+    assert!(item["default"].is_object(), "{item}");
+}

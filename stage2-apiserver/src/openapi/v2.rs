@@ -42,7 +42,13 @@ fn rewrite(value: &mut Value) {
                 *reference = reference.replace("#/components/schemas/", "#/definitions/");
             }
             map.remove("default");
-            map.values_mut().for_each(rewrite);
+            for (key, value) in map {
+                match value {
+                    // Its keys are names of fields, and one of them may be `default`.
+                    Value::Object(fields) if key == "properties" => fields.values_mut().for_each(rewrite),
+                    value => rewrite(value),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(rewrite),
         _ => {}
