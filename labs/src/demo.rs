@@ -51,18 +51,33 @@ pub fn run(flags: &DemoFlags) -> anyhow::Result<String> {
         "-o",
         "wide",
     ])?;
-    let cluster_ip = kubectl.read(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"])?;
     let pod = kubectl.read(&["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"])?;
-    ask("ClusterIP", &format!("http://{cluster_ip}/ from pod {pod}"), || {
-        kubectl.ask_from(&pod, &cluster_ip)
-    })?;
-    let address = kubectl.node_port()?;
-    ask("NodePort", &format!("http://{address}/ from the host"), || get(address))?;
+    let runtime = kubectl.read(&[
+        "get",
+        "nodes",
+        "-o",
+        "jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}",
+    ])?;
+    if runtime.starts_with("sim") {
+        say(
+            "\nThe containers are simulated (no runtime was found): nothing listens behind the Services, so none is asked.\n",
+        );
+    } else {
+        ask_services(&kubectl, &pod)?;
+    }
     kubectl.show(&["journey", &format!("pod/{pod}")])?;
     Ok(format!(
         "\nThe site stays up. Try:\n  export KUBECONFIG={}\n  kubectl get pods -o wide\n  kubectl delete pod {pod}\n",
         kubectl.kubeconfig.display()
     ))
+}
+
+/// Requests through both Services: from a pod to the ClusterIP, from the host to the NodePort.
+fn ask_services(kubectl: &Kubectl, pod: &str) -> anyhow::Result<()> {
+    let cluster_ip = kubectl.read(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"])?;
+    ask("ClusterIP", &format!("http://{cluster_ip}/ from pod {pod}"), || kubectl.ask_from(pod, &cluster_ip))?;
+    let address = kubectl.node_port()?;
+    ask("NodePort", &format!("http://{address}/ from the host"), || get(address))
 }
 
 /// A kubectl beside our own program (both come out of one build) before one on the PATH.

@@ -191,7 +191,7 @@ impl<C: Controller> Loop<C> {
         let outcome = self.executor.execute(actions).await;
         self.controller.executed(key, outcome.failure.as_ref());
         self.expectations.lock().expect(key, outcome.expected, Self::since_epoch());
-        match outcome.failure {
+        match outcome.failure.filter(|failure| !failure.namespace_terminating()) {
             Some(failure) => {
                 let after = self.queue.add_rate_limited(key.clone());
                 let conflict = failure.source.is_conflict() || failure.source.is_already_exists();

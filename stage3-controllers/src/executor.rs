@@ -54,6 +54,13 @@ impl ExecuteError {
     pub fn message(&self) -> String {
         message_of(&self.source)
     }
+
+    /// Was it refused because its namespace goes? Then nothing is to be made any more, and trying again is of no use.
+    pub fn namespace_terminating(&self) -> bool {
+        let ClientError::Api(status) = &self.source else { return false };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+    }
 }
 
 /// The API server's words when it answered, the client's otherwise.

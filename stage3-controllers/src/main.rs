@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use prometheus_client::registry::Registry;
-use stage1_kubectl::client::running::{flag_given, running_cluster, state_dir_given};
+use stage1_kubectl::client::running::{cluster_given, running_cluster, state_dir_given};
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogFormat, LogOptions};
 use stage1_kubectl::signals;
@@ -60,9 +60,7 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<()> {
-    if flag_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"])
-        || std::env::var_os("KUBECONFIG").is_some()
-    {
+    if cluster_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]) {
         return run_component(ComponentCli::parse().flags).await;
     }
     if let Some(kubeconfig) = running_cluster(&state_dir_given(), COMPONENT).await {

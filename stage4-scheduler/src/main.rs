@@ -9,7 +9,7 @@
 
 use anyhow::Context;
 use clap::Parser;
-use stage1_kubectl::client::running::{flag_given, running_cluster, state_dir_given};
+use stage1_kubectl::client::running::{cluster_given, running_cluster, state_dir_given};
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
@@ -31,8 +31,7 @@ struct PipelineCli {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let named = flag_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]);
-    if named || std::env::var_os("KUBECONFIG").is_some() {
+    if cluster_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]) {
         return run_component(Flags::parse()).await;
     }
     if let Some(kubeconfig) = running_cluster(&state_dir_given(), COMPONENT).await {

@@ -5,13 +5,12 @@
 //!
 //! # In Kubernetes
 //! `cmd/kubelet/kubelet.go`.
-#![expect(clippy::disallowed_methods, reason = "shell: reads the environment")]
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use stage1_kubectl::client::ClientConfig;
-use stage1_kubectl::client::running::{flag_given, running_cluster, state_dir_given};
+use stage1_kubectl::client::running::{cluster_given, flag_given, running_cluster, state_dir_given};
 use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
 use stage1_kubectl::state_dir::StateDir;
@@ -60,8 +59,7 @@ fn enter_node() -> anyhow::Result<NodeAgent> {
 }
 
 async fn run_alone_or_pipeline() -> anyhow::Result<()> {
-    let alone = flag_given(&["--kubeconfig", "--help", "-h", "--version", "-V"]);
-    if alone || std::env::var_os("KUBECONFIG").is_some() {
+    if cluster_given(&["--kubeconfig", "--help", "-h", "--version", "-V"]) {
         return run_alone(Flags::parse()).await;
     }
     let state_dir = state_dir_given();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use stage1_kubectl::client::running::running_cluster;
+use stage1_kubectl::client::running::{cluster_given, running_cluster};
 use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogFormat, LogOptions};
 use stage1_kubectl::signals;
@@ -63,7 +63,8 @@ fn start(flags: &CommandLine) -> anyhow::Result<()> {
 
 async fn run(flags: &CommandLine, state_dir: &StateDir) -> anyhow::Result<()> {
     let config = Config::new(&flags.proxy, &flags.pipeline.stages.controllers.cluster_cidr, &hostname())?;
-    if let Some(kubeconfig) = flags.kubeconfig.clone().or_else(|| config.kubeconfig.clone()) {
+    let named = flags.kubeconfig.clone().filter(|_| cluster_given(&["--kubeconfig"]));
+    if let Some(kubeconfig) = named.or_else(|| config.kubeconfig.clone()) {
         return run_alone(&kubeconfig, config).await;
     }
     if let Some(kubeconfig) = running_cluster(state_dir, "kube-proxy").await {

@@ -19,6 +19,17 @@ pub fn flag_given(flags: &[&str]) -> bool {
     flags.iter().any(|flag| find(&words, flag).is_some())
 }
 
+/// Was a cluster named? By one of these flags, or by `KUBECONFIG` where no state directory is asked for: whoever has exported
+/// the pipeline's own kubeconfig and starts it again by `--state-dir` wants the pipeline, not a part of it.
+pub fn cluster_given(flags: &[&str]) -> bool {
+    flag_given(flags) || (kubeconfig_variable() && !flag_given(&["--state-dir"]))
+}
+
+#[expect(clippy::disallowed_methods, reason = "shell: reads the environment")]
+fn kubeconfig_variable() -> bool {
+    std::env::var_os("KUBECONFIG").is_some()
+}
+
 /// The state directory of this command line, read before it is known which flags the line may have.
 pub fn state_dir_given() -> StateDir {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -28,7 +28,7 @@
 
 use std::sync::Arc;
 
-use stage1_kubectl::journey::{Stage, object_name};
+use stage1_kubectl::journey::{Stage, Step, object_name, record};
 use stage1_kubectl::journey_step;
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
@@ -99,6 +99,18 @@ impl WriteRequest<'_> {
             now: self.context.now,
             random: rand::random(),
         }
+    }
+
+    /// A step of the gates that the request passed on its way in: stamped with the time at which it came.
+    fn step_at_start(&self, object: &Object, decided: &str, why: &str) {
+        record(&Step {
+            stage: Stage::ApiServer,
+            object: object_name(self.resource.kind, object.namespace(), object.name()),
+            decided: decided.to_owned(),
+            why: why.to_owned(),
+            at_micros: self.context.now.as_microsecond(),
+            source: concat!(file!(), ":", line!()).to_owned(),
+        });
     }
 
     fn step(&self, object: &Object, decided: &str, why: &str) {
@@ -215,8 +227,8 @@ fn committed(request: &WriteRequest<'_>, cached: &Arc<CachedObject>) -> Object {
     let object = cached.object.clone();
     if !request.dry_run && cached.revision > Revision(0) {
         let user = &request.context.user.name;
-        request.step(&object, &format!("authenticated as {user}"), "the request's credentials");
-        request.step(&object, "authorised", &request.context.authorized_by());
+        request.step_at_start(&object, &format!("authenticated as {user}"), "the request's credentials");
+        request.step_at_start(&object, "authorised", &request.context.authorized_by());
         let part = if request.subresource.is_empty() { "" } else { request.subresource };
         let what = if part.is_empty() { "object".to_owned() } else { format!("/{part}") };
         request.step(
