@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::mount::{MsFlags, mount};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
 
 /// What could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,7 @@ fn open_in_volume(volume: &Path, sub_path: &Path) -> std::io::Result<OwnedFd> {
         Err(nix::errno::Errno::ENOENT) => {}
         Err(e) => return Err(e.into()),
     }
+    let permissions = Mode::from_bits_truncate(fstat(&root)?.st_mode);
     let mut dir = root.try_clone()?;
     let mut so_far = PathBuf::new();
     for part in sub_path.components().filter(|c| matches!(c, Component::Normal(_))) {
@@ -59,8 +60,11 @@ fn open_in_volume(volume: &Path, sub_path: &Path) -> std::io::Result<OwnedFd> {
         dir = match openat2(&root, &so_far, guarded(OFlag::O_PATH | OFlag::O_DIRECTORY)) {
             Ok(next) => next,
             Err(nix::errno::Errno::ENOENT) => {
-                mkdirat(&dir, Path::new(part.as_os_str()), Mode::from_bits_truncate(0o750))?;
-                openat2(&root, &so_far, guarded(OFlag::O_PATH | OFlag::O_DIRECTORY))?
+                mkdirat(&dir, Path::new(part.as_os_str()), Mode::S_IRWXU)?;
+                let made = openat2(&root, &so_far, guarded(OFlag::O_RDONLY | OFlag::O_DIRECTORY))?;
+                // As the volume itself, whatever our umask is: the pod's user must be able to write here, too.
+                fchmod(&made, permissions)?;
+                made
             }
             Err(e) => return Err(e.into()),
         };
