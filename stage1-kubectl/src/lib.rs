@@ -34,6 +34,8 @@ pub mod patch;
 pub mod printers;
 /// Exact amounts with units: `500m`, `1.5Gi`.
 pub mod quantity;
+/// The API's second language, which some bodies are written in.
+pub mod protobuf;
 /// A verb and a resource become an HTTP request.
 pub mod request;
 /// Kinds, resources and URL paths.

@@ -17,9 +17,12 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::object::Object;
 
+pub use flags::{PrintFlags, Printer, without_managed_fields};
+
 /// `-o custom-columns`.
 pub mod custom_columns;
 mod files;
+mod flags;
 mod go_json;
 /// `-o go-template`.
 pub mod go_template;

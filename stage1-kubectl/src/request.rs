@@ -17,6 +17,7 @@ use http::{Method, Request, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use crate::protobuf;
 use crate::resource::ApiResource;
 
 /// What a patch is written in.
@@ -148,6 +149,17 @@ pub fn request(method: Method, path_and_query: &str, body: Option<&Value>) -> Re
     let content_type = body.map(|_| "application/json");
     let body = body.map(|b| Bytes::from(b.to_string())).unwrap_or_default();
     with_body(method, path_and_query, content_type, body)
+}
+
+/// As client-go's typed clients send an object of a built-in kind: in protobuf, and JSON is wanted back.
+pub fn typed(method: Method, path_and_query: &str, object: &Value) -> Request<Bytes> {
+    match protobuf::encode_as_go(object) {
+        Ok(body) => {
+            with_body(method, path_and_query, Some("application/vnd.kubernetes.protobuf"), Bytes::from(body))
+        }
+        // A value that its type can't hold: the server says what is wrong with it.
+        Err(_) => request(method, path_and_query, Some(object)),
+    }
 }
 
 fn with_body(method: Method, path: &str, content_type: Option<&str>, body: Bytes) -> Request<Bytes> {

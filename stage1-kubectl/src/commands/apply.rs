@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::object::Object;
 use crate::patch::{self, merge_keys::is_built_in};
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 use crate::resource::ApiResource;
 use crate::selector::LabelSelector;
@@ -47,9 +47,9 @@ pub struct ApplyArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -98,7 +98,7 @@ pub async fn run(ctx: &Context, mut args: ApplyArgs) -> Result<(), Failure> {
         return Err(Failure::message(why));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let found = args.files.read_each(check(&args.validate)?)?;
     if found.is_empty() {
         return Err(Failure::message("no objects passed to apply"));

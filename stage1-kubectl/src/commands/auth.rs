@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::printers::{Output, table};
+use crate::printers::{PrintFlags, table};
 use crate::request;
 
 /// `kubectl auth …`.
@@ -54,9 +54,9 @@ pub struct CanIArgs {
 /// Flags of `kubectl auth whoami`.
 #[derive(Debug, Args)]
 pub struct WhoAmIArgs {
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
 }
 
 /// Runs `kubectl auth …`.
@@ -73,7 +73,7 @@ pub async fn run(ctx: &Context, args: AuthArgs) -> Result<(), Failure> {
 
 async fn post(ctx: &Context, group: &str, resource: &str, body: &Value) -> Result<Value, Failure> {
     let path = format!("/apis/{group}/v1/{resource}");
-    Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(body))).await?)
+    Ok(ctx.client().await?.request(request::typed(Method::POST, &path, body)).await?)
 }
 
 async fn can_i(ctx: &Context, args: &CanIArgs) -> Result<(), Failure> {
@@ -210,8 +210,8 @@ async fn who_am_i(ctx: &Context, args: &WhoAmIArgs) -> Result<(), Failure> {
     let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"creationTimestamp": null}, "status": {"userInfo": {}}});
     let answer = post(ctx, "authentication.k8s.io", "selfsubjectreviews", &review).await?;
-    if !args.output.is_empty() {
-        ctx.print(&Output::parse(&args.output)?.render(&answer)?);
+    if let Some(printer) = args.print.printer()? {
+        ctx.print(&printer.render(&answer)?);
         return Ok(());
     }
     let user = &answer["status"]["userInfo"];

@@ -13,7 +13,7 @@ use super::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 use crate::resource::GroupVersionResource;
 
@@ -37,9 +37,9 @@ pub struct AutoscaleArgs {
     /// The name for the newly created object; default: the workload's.
     #[arg(long, default_value = "")]
     pub name: String,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -84,7 +84,7 @@ pub async fn run(ctx: &Context, args: AutoscaleArgs) -> Result<(), Failure> {
         )));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let scalable = ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"];
     for target in builder::targets(ctx, &args.arguments, &args.files, &Selection::default()).await? {
         let workload = target.get(ctx).await?;
@@ -103,7 +103,7 @@ pub async fn run(ctx: &Context, args: AutoscaleArgs) -> Result<(), Failure> {
                     query(&[("dryRun", dry_run.query()), ("fieldManager", Some(args.field_manager.clone()))]);
                 let gvr = GroupVersionResource::new("autoscaling", "v1", "horizontalpodautoscalers");
                 let path = gvr.path(target.namespace.as_deref(), None, None) + &query;
-                ctx.client().await?.request(request::request(Method::POST, &path, Some(&object))).await?
+                ctx.client().await?.request(request::typed(Method::POST, &path, &object)).await?
             }
         };
         print_result(ctx, output.as_ref(), &created, "autoscaled", dry_run)?;

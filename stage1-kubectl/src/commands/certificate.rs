@@ -84,7 +84,7 @@ pub async fn run(ctx: &Context, args: CertificateArgs) -> Result<(), Failure> {
                 "lastUpdateTime": format_time(Timestamp::now()), "lastTransitionTime": null,
             }));
             csr.set("/status/conditions", Value::Array(conditions));
-            let request = request::request(Method::PUT, &target.path(Some("approval")), Some(csr.as_value()));
+            let request = request::typed(Method::PUT, &target.path(Some("approval")), csr.as_value());
             csr = ctx.client().await?.request::<Object>(request).await?;
         }
         ctx.print(&format!("{} {done}\n", printers::object_name(&csr)));

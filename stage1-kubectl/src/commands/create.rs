@@ -5,7 +5,6 @@
 
 use clap::Args;
 use http::Method;
-use serde_json::Value;
 
 use super::DryRun;
 use super::apply::LAST_APPLIED;
@@ -15,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::manifest::{Check, Manifest};
 use crate::object::Object;
-use crate::printers::{self, Output};
+use crate::printers::{self, PrintFlags, Printer};
 use crate::request::{self, query};
 
 /// Objects from flags.
@@ -30,9 +29,9 @@ pub struct CreateArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -77,7 +76,7 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         return Err(Failure::message("must specify one of -f and -k"));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     if let Some(path) = &args.raw {
         let manifest = args.files.read()?.into_iter().next();
         let body = manifest.map(|m| m.object.into_value());
@@ -165,21 +164,14 @@ async fn create(
 /// The form can't be made.
 pub fn print_result(
     ctx: &Context,
-    output: Option<&Output>,
+    output: Option<&Printer>,
     object: &Object,
     done: &str,
     dry_run: DryRun,
 ) -> Result<(), Failure> {
     match output {
         None => ctx.print(&format!("{} {done}{}\n", printers::object_name(object), dry_run.suffix())),
-        Some(Output::Name) => ctx.print(&format!("{}\n", printers::object_name(object))),
-        Some(form) => {
-            let mut value: Value = object.as_value().clone();
-            if let Some(metadata) = value["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-            ctx.print(&form.render(&value)?);
-        }
+        Some(printer) => ctx.print(&printer.render(object.as_value())?),
     }
     Ok(())
 }

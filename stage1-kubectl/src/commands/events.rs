@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::{self, Output, table};
+use crate::printers::{self, PrintFlags, table};
 use crate::request::ListParams;
 use crate::time::age;
 
@@ -26,9 +26,9 @@ pub struct EventsArgs {
     /// Output only events of given types.
     #[arg(long, value_delimiter = ',')]
     pub types: Vec<String>,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// When using the default or custom-column output format, don't print headers.
     #[arg(long)]
     pub no_headers: bool,
@@ -65,9 +65,9 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
     };
     let mut events: Vec<Object> = list.items.into_iter().filter(wanted).collect();
     events.sort_by_key(last_seen);
-    if !args.output.is_empty() {
+    if let Some(printer) = args.print.printer()? {
         let events = events.into_iter().map(Object::into_value).collect();
-        ctx.print(&Output::parse(&args.output)?.render(&printers::as_list(events))?);
+        ctx.print(&printer.render(&printers::as_list(events))?);
         return Ok(());
     }
     if events.is_empty() {

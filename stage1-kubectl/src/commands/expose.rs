@@ -14,7 +14,7 @@ use super::set::pod_spec_pointer;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 
 /// Flags of `kubectl expose`.
@@ -46,9 +46,9 @@ pub struct ExposeArgs {
     /// A label selector to use for this service.
     #[arg(long)]
     pub selector: Option<String>,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -60,7 +60,7 @@ pub struct ExposeArgs {
 /// The workload has no selector or port, or the server refused.
 pub async fn run(ctx: &Context, args: ExposeArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let services = crate::resource::of::<k8s_openapi::api::core::v1::Service>();
     for target in builder::targets(ctx, &args.arguments, &args.files, &Selection::default()).await? {
         let workload = target.get(ctx).await?;

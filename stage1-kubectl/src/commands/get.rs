@@ -15,7 +15,7 @@ use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::printers::table::{self, Table, TableOptions};
-use crate::printers::{self, Output, jsonpath};
+use crate::printers::{self, Output, PrintFlags, Printer, jsonpath};
 use crate::request::{self, ListParams};
 
 mod watching;
@@ -31,9 +31,9 @@ pub struct GetArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Selector (label query) to filter on.
     #[arg(short = 'l', long)]
     pub selector: Option<String>,
@@ -49,6 +49,12 @@ pub struct GetArgs {
     /// Watch for changes to the requested object(s), without listing/getting first.
     #[arg(long)]
     pub watch_only: bool,
+    /// Output watch event objects when --watch or --watch-only is used. Existing objects are output as initial ADDED events.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub output_watch_events: bool,
+    /// If true, have the server return the appropriate table output.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub server_print: bool,
     /// If the requested object does not exist the command will return exit code 0.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub ignore_not_found: bool,
@@ -67,9 +73,6 @@ pub struct GetArgs {
     /// Sort list types using this field specification.
     #[arg(long)]
     pub sort_by: Option<String>,
-    /// If true, keep the managedFields when printing objects in JSON or YAML format.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub show_managed_fields: bool,
     /// If specified, gets the subresource of the requested object.
     #[arg(long)]
     pub subresource: Option<String>,
@@ -91,8 +94,9 @@ pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
         ctx.print(&String::from_utf8_lossy(response.body()));
         return Ok(());
     }
-    let output = Output::parse(&args.output)?;
-    if let Output::CustomColumns(spec) = &output {
+    let printer = args.print.always()?;
+    let output = &printer.form;
+    if let Output::CustomColumns(spec) = output {
         printers::custom_columns::render(spec, &[]).map_err(Failure::message)?;
     }
     let wanted = match args.files.is_empty() {
@@ -105,13 +109,13 @@ pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
         ));
     }
     if args.watch || args.watch_only {
-        return watching::watch(ctx, &args, &output, &wanted).await;
+        return watching::watch(ctx, &args, &printer, &wanted).await;
     }
-    let answers = fetch(ctx, &args, &output, wanted).await?;
+    let answers = fetch(ctx, &args, output, wanted).await?;
     if output.is_table() {
-        print_tables(ctx, &args, &output, answers)
+        print_tables(ctx, &args, output, answers)
     } else {
-        print_objects(ctx, &args, &output, answers)
+        print_objects(ctx, &args, &printer, answers)
     }
 }
 
@@ -162,7 +166,7 @@ async fn fetch(
     let client = ctx.client().await?;
     let (mut answers, mut failures) = (Vec::new(), Vec::new());
     for (mut request, resource, single) in requests {
-        if output.is_table() {
+        if output.is_table() && args.server_print {
             request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(TABLE));
         }
         match client.request::<Value>(request.clone()).await {
@@ -205,7 +209,7 @@ async fn follow_chunks(
 fn print_objects(
     ctx: &Context,
     args: &GetArgs,
-    output: &Output,
+    printer: &Printer,
     (answers, failures): Answers,
 ) -> Result<(), Failure> {
     let single = answers.len() == 1 && answers[0].single && failures.is_empty();
@@ -225,13 +229,6 @@ fn print_objects(
             })),
         }
     }
-    if !args.show_managed_fields {
-        for object in &mut objects {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-        }
-    }
     if let Some(path) = &args.sort_by {
         sort(&mut objects, path)?;
     }
@@ -241,9 +238,9 @@ fn print_objects(
         return Failure::collect(failures);
     }
     let value = if single { objects.remove(0) } else { printers::as_list(objects) };
-    if !matches!(output, Output::Name) || !printers::items(&value).is_empty() {
-        let mut text = output.render(&value)?;
-        if let (true, Output::CustomColumns(_)) = (args.no_headers, output) {
+    if !matches!(printer.form, Output::Name) || !printers::items(&value).is_empty() {
+        let mut text = printer.render(&value)?;
+        if let (true, Output::CustomColumns(_)) = (args.no_headers, &printer.form) {
             text = text.split_once('\n').map(|(_, rest)| rest.to_string()).unwrap_or_default();
         }
         ctx.print(&text);

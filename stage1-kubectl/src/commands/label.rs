@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch::merge::create_merge_patch;
-use crate::printers::{self, Output};
+use crate::printers::{self, PrintFlags, Printer};
 use crate::request::{self, query};
 
 /// Flags of `kubectl label` and `kubectl annotate`.
@@ -49,9 +49,9 @@ pub struct LabelArgs {
     /// If non-empty, the update will only succeed if this is the current resource-version for the object.
     #[arg(long, default_value = "")]
     pub resource_version: String,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -113,7 +113,7 @@ pub(super) async fn change(ctx: &Context, args: LabelArgs, what: What) -> Result
         check_values(&changes)?;
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     if args.local {
         for manifest in args.files.read()? {
             change_one(ctx, &args, what, &changes, dry_run, output.as_ref(), None, manifest.object).await?;
@@ -167,7 +167,7 @@ async fn change_one(
     what: What,
     changes: &Changes,
     dry_run: DryRun,
-    output: Option<&Output>,
+    output: Option<&Printer>,
     target: Option<&Target>,
     before: Object,
 ) -> Result<(), Failure> {

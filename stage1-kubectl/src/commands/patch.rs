@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::manifest;
 use crate::object::Object;
 use crate::patch::{self, PatchError};
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 
 /// Flags of `kubectl patch`.
@@ -42,9 +42,9 @@ pub struct PatchArgs {
     /// If specified, patch will operate on the subresource of the requested object.
     #[arg(long)]
     pub subresource: Option<String>,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -88,7 +88,7 @@ pub async fn run(ctx: &Context, args: PatchArgs) -> Result<(), Failure> {
             Failure::message(format!("unable to parse {text:?}: yaml: could not find expected JSON or YAML"))
         })?;
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     if args.local {
         for manifest in args.files.read()? {
             let after = patch_locally(&args.patch_type, &manifest.object, &patch)?;

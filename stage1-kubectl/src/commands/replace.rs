@@ -14,7 +14,7 @@ use super::delete;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 
 /// Flags of `kubectl replace`.
@@ -23,9 +23,9 @@ pub struct ReplaceArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -55,7 +55,7 @@ pub async fn run(ctx: &Context, args: ReplaceArgs) -> Result<(), Failure> {
         return Err(Failure::message("must specify one of -f and -k"));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &[], &args.files, &Selection::default()).await? {
         let Some(manifest) = &target.manifest else { continue };

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch;
-use crate::printers::{Output, zero_values};
+use crate::printers::{Output, PrintFlags, zero_values};
 use crate::request::{self, query};
 use crate::resource::GroupVersionKind;
 
@@ -87,9 +87,9 @@ pub struct RunArgs {
     /// Name of the manager used to track field ownership.
     #[arg(long, default_value = "kubectl-run")]
     pub field_manager: String,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -101,7 +101,7 @@ pub struct RunArgs {
 /// Flags that don't fit together, the server refused, or the attached container failed.
 pub async fn run(ctx: &Context, args: RunArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     check(&args, dry_run)?;
     let pod = pod(&args)?;
     if let Some(port) = args.port.filter(|_| args.expose) {
@@ -109,7 +109,7 @@ pub async fn run(ctx: &Context, args: RunArgs) -> Result<(), Failure> {
         let services = crate::resource::of::<k8s_openapi::api::core::v1::Service>();
         let service = post(ctx, &args, dry_run, &services, service).await?;
         print_result(ctx, output.as_ref(), &service, "created", dry_run)?;
-        if output == Some(Output::Yaml) {
+        if output.as_ref().is_some_and(|printer| printer.form == Output::Yaml) {
             ctx.print("---\n---\n");
         }
     }

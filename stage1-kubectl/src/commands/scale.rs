@@ -13,7 +13,7 @@ use super::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 
 /// Flags of `kubectl scale`.
@@ -42,9 +42,9 @@ pub struct ScaleArgs {
     /// The length of time to wait before giving up on a scale operation, zero means don't wait.
     #[arg(long, default_value = "0s")]
     pub timeout: String,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -64,7 +64,7 @@ pub async fn run(ctx: &Context, args: ScaleArgs) -> Result<(), Failure> {
         ));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let selection =
         Selection { label_selector: args.selector.as_deref(), all: args.all, ..Selection::default() };
     let (mut found, mut failures) = (Vec::new(), Vec::new());

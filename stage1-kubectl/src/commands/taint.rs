@@ -13,7 +13,7 @@ use super::create::{field_validation, print_result};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request;
 
 /// Flags of `kubectl taint`.
@@ -30,9 +30,9 @@ pub struct TaintArgs {
     /// Selector (label query) to filter on.
     #[arg(short = 'l', long)]
     pub selector: Option<String>,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -146,7 +146,7 @@ fn change(
 pub async fn run(ctx: &Context, args: TaintArgs) -> Result<(), Failure> {
     let (nodes, changes) = split(&args.arguments)?;
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     let selection =
         Selection { label_selector: args.selector.as_deref(), all: args.all, ..Selection::default() };
     let mut failures = Vec::new();

@@ -6,7 +6,7 @@
 //! blocks `if`, `range`, `with`, `define`. It is read into a tree ([`parser`]) and then evaluated ([`eval`]).
 //!
 //! # Invariants
-//! 1. A field that isn't there is no error: it prints `<no value>`.
+//! 1. A field that isn't there is no error, unless `--allow-missing-template-keys=false`: it prints `<no value>`.
 //! 2. Numbers are floats, as they are after Go has read JSON: a million prints `1e+06`.
 //!
 //! # In Kubernetes
@@ -26,8 +26,20 @@ pub use parser::{Template, parse};
 /// # Errors
 /// What is wrong with the template, or what can't be done with the value.
 pub fn render(template: &str, value: &Value) -> Result<String, String> {
+    render_with(template, value, false)
+}
+
+/// As [`render`], but a field that isn't there is an error.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_strict(template: &str, value: &Value) -> Result<String, String> {
+    render_with(template, value, true)
+}
+
+fn render_with(template: &str, value: &Value, strict: bool) -> Result<String, String> {
     let parsed = parse(template).map_err(|e| format!("error parsing template {template}, {e}"))?;
-    eval::render(&parsed, value).map_err(|e| {
+    eval::render(&parsed, value, strict).map_err(|e| {
         let object = crate::patch::go_value(value);
         format!("error executing template {template:?}: {e}. Printing more information for debugging the template:\n\ttemplate was:\n\t\t{template}\n\traw data was:\n\t\t{value}\n\tobject given to template engine was:\n\t\t{object}\n\n")
     })

@@ -22,8 +22,20 @@ pub use parser::{Node, Step, parse};
 /// # Errors
 /// What is wrong with the template, or what it doesn't find.
 pub fn render(template: &str, value: &Value) -> Result<String, String> {
+    render_with(template, value, false)
+}
+
+/// As [`render`], but a field that isn't there is an error.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_strict(template: &str, value: &Value) -> Result<String, String> {
+    render_with(template, value, true)
+}
+
+fn render_with(template: &str, value: &Value, strict: bool) -> Result<String, String> {
     let nodes = parse(template).map_err(|e| format!("error parsing jsonpath {template}, {e}"))?;
-    eval::render(&nodes, value).map_err(|e| {
+    eval::render(&nodes, value, strict).map_err(|e| {
         let object = crate::patch::go_syntax(value);
         format!("error executing jsonpath {template:?}: Error executing template: {e}. Printing more information for debugging the template:\n\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{object}\n\n")
     })

@@ -3,7 +3,7 @@
 mod generate;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use stage1_kubectl::resource::GroupVersionKind;
 
 use super::table::{Kind, messages};

@@ -17,7 +17,7 @@ use crate::commands::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 
 /// `kubectl apply …-last-applied`.
@@ -57,9 +57,9 @@ pub struct SetArgs {
     /// Will create 'last-applied-configuration' annotations if current objects doesn't have one.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub create_annotation: bool,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -128,7 +128,7 @@ fn two_spaces(value: &Value) -> String {
 
 async fn set(ctx: &Context, args: SetArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = (!args.output.is_empty()).then(|| Output::parse(&args.output)).transpose()?;
+    let output = args.print.printer()?;
     for target in builder::targets(ctx, &[], &args.files, &Selection::default()).await? {
         let Some(manifest) = &target.manifest else { continue };
         let mut live = target.get(ctx).await?;

@@ -17,7 +17,7 @@ use crate::commands::listing::list_all;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::Printer;
 use crate::request::{self, ListParams};
 use crate::resource::{ApiResource, GroupVersionKind};
 
@@ -59,7 +59,7 @@ pub(super) async fn prune(
     ctx: &Context,
     args: &ApplyArgs,
     dry_run: DryRun,
-    output: Option<&Output>,
+    output: Option<&Printer>,
     applied: &[Applied],
 ) -> Result<(), Failure> {
     let uids: BTreeSet<&str> = applied.iter().map(|a| a.uid.as_str()).collect();

@@ -19,7 +19,7 @@ use crate::commands::apply::{LAST_APPLIED, last_applied};
 use crate::context::{Context, GlobalFlags};
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request::{self, query};
 use crate::resource::GroupVersionResource;
 
@@ -47,9 +47,9 @@ pub mod workload;
 pub struct Common {
     /// NAME.
     pub names: Vec<String>,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -185,7 +185,7 @@ pub async fn run(ctx: &Context, generator: Generator) -> Result<(), Failure> {
 async fn submit(ctx: &Context, common: &Common, object: Value, resource: &str) -> Result<(), Failure> {
     let mut object = Object::from_value(object).map_err(|e| Failure::message(e.to_string()))?;
     let dry_run = DryRun::parse(&common.dry_run)?;
-    let output = (!common.output.is_empty()).then(|| Output::parse(&common.output)).transpose()?;
+    let output = common.print.printer()?;
     let cluster_wide =
         ["ClusterRole", "ClusterRoleBinding", "Namespace", "PriorityClass"].contains(&object.kind());
     if let Some(namespace) = ctx.flags.namespace.as_deref().filter(|_| !cluster_wide) {
@@ -208,7 +208,7 @@ async fn submit(ctx: &Context, common: &Common, object: Value, resource: &str) -
     ]);
     let path = gvr.path(namespace.as_deref(), None, None) + &query;
     ctx.step(&object, "POST", "create");
-    let request = request::request(Method::POST, &path, Some(object.as_value()));
+    let request = request::typed(Method::POST, &path, object.as_value());
     let created: Object =
         ctx.client().await?.request(request).await.map_err(|error| refused(error, &object))?;
     print_result(ctx, output.as_ref(), &created, "created", dry_run)

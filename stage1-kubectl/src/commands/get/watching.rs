@@ -7,14 +7,14 @@
 
 use futures::StreamExt;
 use http::{HeaderValue, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{GetArgs, TABLE, to_table};
 use crate::commands::builder::Wanted;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::printers::table::{self, Table, TableOptions};
-use crate::printers::{self, Output};
+use crate::printers::{self, Output, Printer};
 use crate::request::{self, ListParams, WatchParams};
 use crate::watch::{WatchEvent, decode_events};
 
@@ -22,7 +22,7 @@ use crate::watch::{WatchEvent, decode_events};
 pub(super) async fn watch(
     ctx: &Context,
     args: &GetArgs,
-    output: &Output,
+    form: &Printer,
     wanted: &[Wanted],
 ) -> Result<(), Failure> {
     let [Wanted { resource, names }] = wanted else {
@@ -48,16 +48,17 @@ pub(super) async fn watch(
     };
     let client = ctx.client().await?;
     let table_wanted = |mut request: http::Request<bytes::Bytes>| {
-        if output.is_table() {
+        if form.form.is_table() {
             request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(TABLE));
         }
         request
     };
     let list: Value =
         client.request(table_wanted(request::list(resource, scope.as_deref(), &params))).await?;
-    let mut printer = WatchPrinter { ctx, args, output, headers: !args.no_headers, widths: Vec::new() };
+    let mut printer =
+        WatchPrinter { ctx, args, form, headers: !args.no_headers, widths: Vec::new(), columns: 0 };
     if !args.watch_only {
-        printer.print(list.clone())?;
+        printer.print("ADDED", list.clone())?;
     }
     let params = WatchParams {
         resource_version: list["metadata"]["resourceVersion"].as_str().map(String::from),
@@ -70,9 +71,9 @@ pub(super) async fn watch(
         Box::pin(decode_events::<Value, _>(response.into_body(), client.config().server.clone()));
     while let Some(event) = events.next().await {
         match event? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                printer.print(object)?;
-            }
+            WatchEvent::Added(object) => printer.print("ADDED", object)?,
+            WatchEvent::Modified(object) => printer.print("MODIFIED", object)?,
+            WatchEvent::Deleted(object) => printer.print("DELETED", object)?,
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Error(status) => return Err(status.into()),
         }
@@ -84,27 +85,37 @@ pub(super) async fn watch(
 struct WatchPrinter<'a> {
     ctx: &'a Context,
     args: &'a GetArgs,
-    output: &'a Output,
+    form: &'a Printer,
     headers: bool,
     widths: Vec<usize>,
+    /// How many of the server's columns are shown: events after the first carry no columns.
+    columns: usize,
 }
 
 impl WatchPrinter<'_> {
-    fn print(&mut self, value: Value) -> Result<(), Failure> {
-        if !self.output.is_table() {
+    fn print(&mut self, event: &str, value: Value) -> Result<(), Failure> {
+        let tells_events = self.args.output_watch_events;
+        if !self.form.form.is_table() {
             for item in printers::items(&value) {
-                let text = self.output.render(item)?;
-                self.ctx.print(&if *self.output == Output::Yaml { format!("---\n{text}") } else { text });
+                let text = match tells_events {
+                    true => self
+                        .form
+                        .render(&json!({"type": event, "object": without_managed(self.form, item)}))?,
+                    false => self.form.render(item)?,
+                };
+                let text = if self.form.form == Output::Yaml { format!("---\n{text}") } else { text };
+                self.ctx.print(&text);
             }
             return Ok(());
         }
         let columns = value["columnDefinitions"].clone();
         let table = to_table(value);
+        let table_columns = table.column_definitions.clone();
         if table.rows.is_empty() {
             return Ok(());
         }
         let options = TableOptions {
-            wide: *self.output == Output::Table { wide: true },
+            wide: self.form.form == Output::Table { wide: true },
             no_headers: !std::mem::take(&mut self.headers) || columns.is_null(),
             with_namespace: self.args.all_namespaces,
             show_labels: self.args.show_labels,
@@ -112,18 +123,26 @@ impl WatchPrinter<'_> {
             kind_prefix: None,
         };
         // Events after the first carry no columns: as many as there are cells, all shown.
-        let lines = match table.column_definitions.is_empty() {
+        let titled = !options.no_headers;
+        let mut lines = match table.column_definitions.is_empty() {
             false => table::lines(&table, &options),
+            // (The event's own column isn't one of the server's.)
             true => {
                 let cells = table.rows.first().map_or(0, |r| r.cells.len());
-                let shown = if options.wide { cells } else { self.widths.len().min(cells) };
+                let shown = if options.wide { cells } else { self.columns.min(cells) };
                 let column_definitions = vec![table::Column::default(); shown];
-                table::lines(
-                    &Table { column_definitions, ..table },
-                    &TableOptions { no_headers: true, ..options },
-                )
+                let options = TableOptions { no_headers: true, ..options.clone() };
+                table::lines(&Table { column_definitions, ..table }, &options)
             }
         };
+        if !table_columns.is_empty() {
+            self.columns = table_columns.iter().filter(|c| options.wide || c.priority == 0).count();
+        }
+        if tells_events {
+            for (at, line) in lines.iter_mut().enumerate() {
+                line.insert(0, if titled && at == 0 { "EVENT".into() } else { event.to_string() });
+            }
+        }
         for line in &lines {
             for (at, cell) in line.iter().enumerate() {
                 let width = cell.chars().count();
@@ -136,6 +155,14 @@ impl WatchPrinter<'_> {
         let padded: Vec<String> = lines.iter().map(|line| pad(line, &self.widths)).collect();
         self.ctx.print(&padded.concat());
         Ok(())
+    }
+}
+
+/// The object of an event, as the printer would show it by itself.
+fn without_managed(form: &Printer, item: &Value) -> Value {
+    match form.show_managed_fields {
+        true => item.clone(),
+        false => printers::without_managed_fields(item.clone()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commands::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::{self, Output, zero_values};
+use crate::printers::{self, PrintFlags, Printer, zero_values};
 
 /// Flags that all `set` commands have.
 #[derive(Debug, Args)]
@@ -32,9 +32,9 @@ pub struct ChangeFlags {
     /// If true, will NOT contact api-server but run locally.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub local: bool,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -55,7 +55,7 @@ pub async fn each(
     change: impl Fn(&mut Object) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&flags.dry_run)?;
-    let output = (!flags.output.is_empty()).then(|| Output::parse(&flags.output)).transpose()?;
+    let output = flags.print.printer()?;
     let mut failures = Vec::new();
     if flags.local {
         for manifest in flags.files.read()? {
@@ -92,7 +92,7 @@ pub async fn each(
 }
 
 /// Prints an object that was on no server, as Go prints its struct.
-fn print_local(ctx: &Context, output: Option<&Output>, object: Object, done: &str) -> Result<(), Failure> {
+fn print_local(ctx: &Context, output: Option<&Printer>, object: Object, done: &str) -> Result<(), Failure> {
     let mut value: Value = object.into_value();
     zero_values::fill(&mut value);
     let object = Object::from_value(value).map_err(|e| Failure::message(e.to_string()))?;

@@ -16,12 +16,14 @@ struct State<'a> {
     /// The variables in sight, the innermost last; `$` is the first.
     variables: Vec<(String, Value)>,
     depth: usize,
+    /// Whether a field must be there.
+    strict: bool,
 }
 
-pub(super) fn render(template: &Template, value: &Value) -> Result<String, String> {
+pub(super) fn render(template: &Template, value: &Value, strict: bool) -> Result<String, String> {
     let variables = vec![(String::new(), value.clone())];
     let mut out = String::new();
-    State { template, variables, depth: 0 }.walk(&template.nodes, value, &mut out)?;
+    State { template, variables, depth: 0, strict }.walk(&template.nodes, value, &mut out)?;
     Ok(out)
 }
 
@@ -171,27 +173,30 @@ impl State<'_> {
     fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
         match operand {
             Operand::Literal(value) => Ok(value.clone()),
-            Operand::Field(names) => fields(dot, names),
+            Operand::Field(names) => fields(dot, names, self.strict),
             Operand::Function(name) => {
                 functions::call(name, &[]).map_err(|e| format!("error calling {name}: {e}"))
             }
             Operand::Variable(name, names) => {
                 let found = self.variables.iter().rev().find(|(known, _)| known == name);
                 let (_, value) = found.ok_or_else(|| format!("undefined variable \"${name}\""))?;
-                fields(value, names)
+                fields(value, names, self.strict)
             }
             Operand::Nested(pipe, names) => {
                 let value = self.pipeline(pipe, dot)?;
-                fields(&value, names)
+                fields(&value, names, self.strict)
             }
         }
     }
 }
 
-fn fields(value: &Value, names: &[String]) -> Result<Value, String> {
+fn fields(value: &Value, names: &[String], strict: bool) -> Result<Value, String> {
     let mut value = value;
     for name in names {
         value = match value {
+            Value::Object(map) if strict && !map.contains_key(name) => {
+                return Err(format!("map has no entry for key {name:?}"));
+            }
             Value::Object(map) => map.get(name).unwrap_or(&Value::Null),
             Value::Null => &Value::Null,
             other => {

@@ -7,24 +7,30 @@ use serde_json::Value;
 
 use super::parser::{Node, Operand, Step};
 
-pub(super) fn render(nodes: &[Node], value: &Value) -> Result<String, String> {
+pub(super) fn render(nodes: &[Node], value: &Value, strict: bool) -> Result<String, String> {
     let mut out = String::new();
-    render_into(nodes, value, value, &mut out)?;
+    render_into(nodes, &Scope { root: value, strict }, value, &mut out)?;
     Ok(out)
 }
 
-fn render_into(nodes: &[Node], root: &Value, current: &Value, out: &mut String) -> Result<(), String> {
+/// What `$` is, and whether a field must be there.
+struct Scope<'a> {
+    root: &'a Value,
+    strict: bool,
+}
+
+fn render_into(nodes: &[Node], scope: &Scope<'_>, current: &Value, out: &mut String) -> Result<(), String> {
     for node in nodes {
         match node {
             Node::Text(text) => out.push_str(text),
             Node::Path(steps) => {
-                let found = walk(steps, root, vec![current.clone()])?;
+                let found = walk(steps, scope, vec![current.clone()])?;
                 let texts: Vec<String> = found.iter().map(text).collect();
                 out.push_str(&texts.join(" "));
             }
             Node::Range(steps, inner) => {
-                for element in walk(steps, root, vec![current.clone()])? {
-                    render_into(inner, root, &element, out)?;
+                for element in walk(steps, scope, vec![current.clone()])? {
+                    render_into(inner, scope, &element, out)?;
                 }
             }
         }
@@ -40,7 +46,8 @@ pub fn find_all(nodes: &[Node], value: &Value) -> Result<Vec<Value>, String> {
     let mut found = Vec::new();
     for node in nodes {
         if let Node::Path(steps) = node {
-            found.extend(walk(steps, value, vec![value.clone()])?);
+            let scope = Scope { root: value, strict: false };
+            found.extend(walk(steps, &scope, vec![value.clone()])?);
         }
     }
     Ok(found)
@@ -55,24 +62,28 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-fn walk(steps: &[Step], root: &Value, start: Vec<Value>) -> Result<Vec<Value>, String> {
+fn walk(steps: &[Step], scope: &Scope<'_>, start: Vec<Value>) -> Result<Vec<Value>, String> {
     let mut current = start;
     for step in steps {
         let mut next = Vec::new();
         for value in &current {
-            apply(step, root, value, &mut next)?;
+            apply(step, scope, value, &mut next)?;
         }
         if matches!(step, Step::Root) {
-            next = vec![root.clone()];
+            next = vec![scope.root.clone()];
         }
         current = next;
     }
     Ok(current)
 }
 
-fn apply(step: &Step, root: &Value, value: &Value, out: &mut Vec<Value>) -> Result<(), String> {
+fn apply(step: &Step, scope: &Scope<'_>, value: &Value, out: &mut Vec<Value>) -> Result<(), String> {
+    let root = scope.root;
     match step {
         Step::Root => {}
+        Step::Field(name) if scope.strict && value.get(name).is_none() => {
+            return Err(format!("{name} is not found"));
+        }
         Step::Field(name) => out.extend(value.get(name).cloned()),
         Step::Wildcard => out.extend(children(value)),
         Step::Recursive => descend(value, out),
@@ -87,7 +98,7 @@ fn apply(step: &Step, root: &Value, value: &Value, out: &mut Vec<Value>) -> Resu
         }
         Step::Union(steps) => {
             for inner in steps {
-                apply(inner, root, value, out)?;
+                apply(inner, scope, value, out)?;
             }
         }
         Step::Filter(left, operator, right) => {
@@ -165,7 +176,10 @@ fn slice(
 fn operand_value(item: &Value, root: &Value, operand: &Operand) -> Option<Value> {
     match operand {
         Operand::Constant(value) => Some(value.clone()),
-        Operand::Path(steps) => walk(steps, root, vec![item.clone()]).ok()?.into_iter().next(),
+        Operand::Path(steps) => {
+            let scope = Scope { root, strict: false };
+            walk(steps, &scope, vec![item.clone()]).ok()?.into_iter().next()
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::printers::Output;
+use crate::printers::PrintFlags;
 use crate::request;
 use crate::resource::GroupVersionResource;
 use crate::time::parse_duration;
@@ -34,9 +34,9 @@ pub struct TokenArgs {
     /// UID of an object to bind the token to.
     #[arg(long, default_value = "")]
     pub bound_object_uid: String,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "")]
-    pub output: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
 }
 
 /// The request's body.
@@ -97,20 +97,20 @@ pub async fn run(ctx: &Context, args: &TokenArgs) -> Result<(), Failure> {
     let accounts = GroupVersionResource::new("", "v1", "serviceaccounts");
     let path = accounts.path(Some(&ctx.namespace()), Some(name), Some("token"));
     let answer: Value =
-        ctx.client().await?.request(request::request(Method::POST, &path, Some(&body))).await.map_err(
-            |error| match error {
+        ctx.client().await?.request(request::typed(Method::POST, &path, &body)).await.map_err(|error| {
+            match error {
                 crate::client::ClientError::Api(status) => {
                     Failure::message(format!("failed to create token: {}", status.message))
                 }
                 other => other.into(),
-            },
-        )?;
-    match args.output.as_str() {
-        "" => match answer["status"]["token"].as_str().filter(|token| !token.is_empty()) {
+            }
+        })?;
+    match args.print.printer()? {
+        None => match answer["status"]["token"].as_str().filter(|token| !token.is_empty()) {
             Some(token) => ctx.print(token),
             None => return Err(Failure::message("failed to create token: no token in server response")),
         },
-        form => ctx.print(&Output::parse(form)?.render(&answer)?),
+        Some(printer) => ctx.print(&printer.render(&answer)?),
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The table: which JSON field is which number of which message.
 //!
 //! It is read once from `messages.txt`, a line a message. The numbers are part of Kubernetes' API: they never change and are never
-//! used again. A test compares the table with [`crate::schema`], field by field and type by type.
+//! used again. A test of stage 2 compares the table with the API's schema, field by field and type by type.
 //!
 //! The subtle thing is `inline`: where a Go struct embeds another, JSON has all fields in one map, but protobuf has a message within
 //! the message (`volumes[].volumeSource.emptyDir` is `volumes[].emptyDir` in JSON).
@@ -34,6 +34,8 @@ pub struct Field {
     pub name: &'static str,
     /// What it holds.
     pub kind: Kind,
+    /// Go has no pointer here and writes it even when it is empty (known for the kinds that kubectl sends).
+    pub always: bool,
 }
 // ANCHOR_END: protobuf-message
 
@@ -160,7 +162,9 @@ fn parse_message(line: &'static str, index: &HashMap<&str, usize>) -> Message {
         let mut words = field.split(' ');
         let mut word = || words.next().expect("a field has three words");
         let number = word().parse().expect("a field begins with its number");
-        Field { number, name: word(), kind: parse_kind(word(), package, index) }
+        let (name, text) = (word(), word());
+        let kind = parse_kind(text.trim_end_matches('!'), package, index);
+        Field { number, name, kind, always: text.ends_with('!') }
     };
     let mut fields: Vec<Field> = fields.split(';').filter(|f| !f.is_empty()).map(parse_field).collect();
     fields.sort_by_key(|f| f.number);

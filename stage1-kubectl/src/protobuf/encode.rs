@@ -7,7 +7,8 @@
 //!
 //! # In Kubernetes
 //! The `MarshalToSizedBuffer` of every generated.pb.go, which for the same reason write from the end to the beginning.
-//! Left out: empty values of fields that are no pointers, which Go writes and reads as absent.
+//! Empty values of fields that are no pointers, which Go writes and reads as
+//! absent, are filled in by [`super::zeros`] where the bytes shall be Go's.
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Map, Value};
@@ -43,7 +44,7 @@ pub fn message(message: &Message, object: &Map<String, Value>, out: &mut Vec<u8>
         if let Kind::Inline(inner) = field.kind {
             let start = out.len();
             self::message(table::message(inner), object, out)?;
-            if out.len() > start {
+            if out.len() > start || field.always {
                 delimit(field.number, start, out);
             }
             continue;

@@ -39,6 +39,7 @@ pub fn encode(kind: &Kind, value: &Value, out: &mut Vec<u8>) -> Result<bool, Enc
         },
         // The zero time is an empty message.
         (Kind::Time | Kind::MicroTime, Value::Null) => {}
+        (Kind::Time | Kind::MicroTime, Value::String(time)) if time.is_empty() => {}
         (Kind::Time | Kind::MicroTime, Value::String(time)) => {
             let Ok(time) = time.parse::<Timestamp>() else { return Ok(false) };
             let micros = time.as_microsecond();
