@@ -298,6 +298,9 @@ impl Store {
             let written = match plan {
                 DeletePlan::Wait => return Ok(Deleted::Pending(current)),
                 DeletePlan::Remove(_) | DeletePlan::Mark(_) if request.dry_run => Ok(current.revision),
+                DeletePlan::Remove(ref last) if was_given_no_time(last, &current.object) => {
+                    self.mark_and_remove(&key, expect, last).await
+                }
                 DeletePlan::Remove(_) => self.storage.commit(&key, expect, Write::Delete).await,
                 DeletePlan::Mark(ref marked) => {
                     self.storage.commit(&key, expect, Write::Put(encode(marked))).await
@@ -317,6 +320,23 @@ impl Store {
         }
         Err(Status::modified(&self.info.group_resource(), name))
     }
+
+    /// Two writes, so that watchers see the object with no time left before they see it gone.
+    async fn mark_and_remove(
+        &self,
+        key: &str,
+        expect: Expect,
+        last: &Object,
+    ) -> Result<Revision, StorageError> {
+        let marked = self.storage.commit(key, expect, Write::Put(encode(last))).await?;
+        self.storage.commit(key, Expect::At(marked), Write::Delete).await
+    }
+}
+
+/// Whether a deletion with a grace period of 0 was decided just now, of a kind that is given time.
+fn was_given_no_time(last: &Object, current: &Object) -> bool {
+    let grace = "/metadata/deletionGracePeriodSeconds";
+    last.get_i64(grace) == Some(0) && current.get_i64(grace) != Some(0) && last.finalizers().is_empty()
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ pub struct Pipeline {
     child: Child,
     dir: tempfile::TempDir,
     kubectl: PathBuf,
+    /// Command words before the program: what it is started in.
+    wrapper: Vec<String>,
     /// `None`: beside another one, which holds it.
     _turn: Option<MutexGuard<'static, ()>>,
 }
@@ -71,21 +73,37 @@ pub struct Pipeline {
 impl Pipeline {
     /// Starts all six stages and waits until a node is Ready.
     pub fn start(args: &[&str]) -> Self {
-        Self::start_with(args, Some(turn()))
+        Self::start_with(args, Some(turn()), |_| (), |_| Vec::new())
+    }
+
+    /// Starts it as `wrapper… kube-proxy …`, with more images.
+    pub fn start_wrapped(
+        args: &[&str],
+        images: impl FnOnce(&Path),
+        wrapper: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Self {
+        Self::start_with(args, Some(turn()), images, wrapper)
     }
 
     /// Starts a second cluster while this one runs.
     pub fn start_beside(&self, args: &[&str]) -> Self {
-        Self::start_with(args, None)
+        Self::start_with(args, None, |_| (), |_| Vec::new())
     }
 
-    fn start_with(args: &[&str], turn: Option<MutexGuard<'static, ()>>) -> Self {
+    fn start_with(
+        args: &[&str],
+        turn: Option<MutexGuard<'static, ()>>,
+        more: impl FnOnce(&Path),
+        wrapper: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Self {
         let dir = tempfile::Builder::new().prefix("six").tempdir().unwrap();
         let images = dir.path().join("images");
         let made = Command::new(binary("labs")).args(["image", "--presets"]).arg(&images).output().unwrap();
         assert!(made.status.success(), "labs image: {}", String::from_utf8_lossy(&made.stderr));
-        let child = spawn(dir.path(), args);
-        let pipeline = Self { child, dir, kubectl: binary("kubectl"), _turn: turn };
+        more(dir.path());
+        let wrapper = wrapper(dir.path());
+        let child = spawn(&wrapper, dir.path(), args);
+        let pipeline = Self { child, dir, kubectl: binary("kubectl"), wrapper, _turn: turn };
         pipeline.wait_ready();
         pipeline
     }
@@ -117,14 +135,14 @@ impl Pipeline {
     pub fn crash_and_restart(&mut self, args: &[&str]) {
         kill(self.pid(), Signal::SIGKILL).unwrap();
         self.child.wait().unwrap();
-        self.child = spawn(self.dir.path(), args);
+        self.child = spawn(&self.wrapper, self.dir.path(), args);
         self.wait_ready();
     }
 
     /// Stops as Ctrl-C does, and starts again in the same state directory.
     pub fn stop_and_restart(&mut self, args: &[&str]) {
         self.stop();
-        self.child = spawn(self.dir.path(), args);
+        self.child = spawn(&self.wrapper, self.dir.path(), args);
         self.wait_ready();
     }
 
@@ -249,9 +267,12 @@ impl Drop for Pipeline {
     }
 }
 
-fn spawn(dir: &Path, args: &[&str]) -> Child {
+fn spawn(wrapper: &[String], dir: &Path, args: &[&str]) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(dir.join("pipeline.log")).unwrap();
-    Command::new(binary("kube-proxy"))
+    let mut words = wrapper.to_vec();
+    words.push(binary("kube-proxy").display().to_string());
+    Command::new(&words[0])
+        .args(&words[1..])
         .arg("--state-dir")
         .arg(dir)
         .args(["--secure-port", "0"])

@@ -19,9 +19,12 @@ use crate::upgrade::{self, LocalStreams, Outcome, TerminalSize, V4, V5};
 /// Flags of `kubectl exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// POD or TYPE/NAME, then `--` and the command.
-    #[arg(trailing_var_arg = true)]
-    pub arguments: Vec<String>,
+    /// POD or TYPE/NAME.
+    #[arg(value_name = "POD")]
+    pub pods: Vec<String>,
+    /// The command, after `--`: its flags are its own.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
     /// Container name.
     #[arg(short = 'c', long, default_value = "")]
     pub container: String,
@@ -41,10 +44,15 @@ pub struct ExecArgs {
 /// # Errors
 /// The command didn't run, or ended with another code than 0.
 pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
-    let Some((pod, command)) = args.arguments.split_first() else {
+    let Some((pod, more)) = args.pods.split_first() else {
         return Err(Failure::message("pod, type/name or --filename must be specified"));
     };
-    let command = command.strip_prefix(&["--".to_string()]).unwrap_or(command);
+    let command = &args.command;
+    if command.is_empty() && !more.is_empty() {
+        return Err(Failure::message(
+            "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead\nSee 'kubectl exec -h' for help and examples",
+        ));
+    }
     if command.is_empty() {
         return Err(Failure::message("you must specify at least one command for the container"));
     }

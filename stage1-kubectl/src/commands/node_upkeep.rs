@@ -291,7 +291,7 @@ async fn remove(
     let (name, namespace) = (pod.name(), pod.namespace().unwrap_or_default());
     let dry_run = DryRun::parse(&args.nodes.dry_run)?;
     let (verb, done) = if args.disable_eviction { ("deleting", "deleted") } else { ("evicting", "evicted") };
-    ctx.warn(&format!("{verb} pod {namespace}/{name}{}\n", dry_run.suffix()));
+    ctx.print(&format!("{verb} pod {namespace}/{name}{}\n", dry_run.suffix()));
     if dry_run == DryRun::Client {
         return Ok(());
     }

@@ -70,7 +70,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
         let (patched, warnings) = apply_patch(routed.resource, &patch, current, options.field_validation)?;
         context.warn(warnings);
         check_unmoved(&patched, current, routed)?;
-        pods::subresource_view(subresource, &patched, current)
+        Ok(pods::subresource_view(subresource, &patched, current))
     };
     let patched = write_path::update(&request, &change).await?;
     Ok(routed.answer(StatusCode::OK, &patched))

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::selector::LabelSelector;
-use stage1_kubectl::status::{FieldError, Status, StatusCause};
+use stage1_kubectl::status::{Status, StatusCause};
 
 use super::options::WriteOptions;
 use super::respond::{self, Answer};
@@ -31,19 +31,14 @@ use crate::registry;
 use crate::table::cells::{number, text};
 use crate::watch_cache::At;
 
-/// What an update through a subresource may change: the rest stays as it is. Status is the strategies' business.
-///
-/// # Errors
-/// 422 for ephemeral containers that clash or vanish.
-pub fn subresource_view(subresource: &str, sent: &Object, current: &Object) -> Result<Object, Status> {
+/// What an update through a subresource may change: the rest stays as it is. Status is the strategies' business, and so is
+/// what is wrong with the change.
+pub fn subresource_view(subresource: &str, sent: &Object, current: &Object) -> Object {
     let pointers: &[&str] = match subresource {
-        "ephemeralcontainers" => {
-            check_ephemeral_containers(sent, current)?;
-            &["/spec/ephemeralContainers"]
-        }
+        "ephemeralcontainers" => &["/spec/ephemeralContainers"],
         "resize" => &["/spec/containers", "/spec/initContainers"],
         "approval" => &["/status/conditions"],
-        _ => return Ok(sent.clone()),
+        _ => return sent.clone(),
     };
     let mut new = current.clone();
     for pointer in pointers {
@@ -54,36 +49,9 @@ pub fn subresource_view(subresource: &str, sent: &Object, current: &Object) -> R
     }
     new.set_resource_version(sent.resource_version());
     new.set_uid(sent.uid());
-    Ok(new)
+    new
 }
 
-/// Ephemeral containers can be added, never changed or taken away, and their names are unique in the pod.
-fn check_ephemeral_containers(sent: &Object, current: &Object) -> Result<(), Status> {
-    let containers = |pod: &Object, field: &str| -> Vec<Value> {
-        pod.get(&format!("/spec/{field}")).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let (new, old) = (containers(sent, "ephemeralContainers"), containers(current, "ephemeralContainers"));
-    let others = [containers(current, "containers"), containers(current, "initContainers")].concat();
-    let mut errors = Vec::new();
-    for (index, container) in new.iter().enumerate() {
-        let name = text(container, "/name");
-        let taken = others.iter().chain(&new[..index]).any(|c| text(c, "/name") == name);
-        if taken {
-            errors.push(FieldError::duplicate(format!("spec.ephemeralContainers[{index}].name"), name));
-        }
-    }
-    for gone in &old {
-        let name = text(gone, "/name");
-        if !new.iter().any(|c| text(c, "/name") == name) {
-            let why = format!("existing ephemeral containers {name:?} may not be removed\n");
-            errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
-        }
-    }
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Status::invalid("Pod", current.name(), &errors)),
-    }
-}
 /// POST `pods/NAME/binding` (or `bindings`): gives the pod to a node.
 ///
 /// # Errors

@@ -38,7 +38,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
         subresource,
         dry_run: options.dry_run,
     };
-    let change = |current: &Object| pods::subresource_view(subresource, &sent, current);
+    let change = |current: &Object| Ok(pods::subresource_view(subresource, &sent, current));
     match write_path::update(&request, &change).await {
         Err(status) if status.code == 404 && subresource.is_empty() && creates(routed) => {
             let created = write_path::create(&mut request, sent).await?;

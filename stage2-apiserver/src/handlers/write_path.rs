@@ -281,7 +281,8 @@ async fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Obj
     server.admission.admit(&attributes, new, Some(old), &server.stores)?;
     policy::check_escalation(request.context, new, Some(old)).await?;
     let part = match request.subresource {
-        "" | "ephemeralcontainers" | "resize" | "scale" => Part::Main,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "" | "resize" | "scale" => Part::Main,
         _ => Part::Status,
     };
     let context = request.strategy_context();

@@ -10,7 +10,7 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::status::Status;
 
 use super::{Context, Strategy};
-use crate::validation::{Errors, fields, metadata, names};
+use crate::validation::{Errors, fields, metadata, names, pod};
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Part {
     Main,
     /// `/status`.
     Status,
+    /// `/ephemeralcontainers` of a pod: the caller changed nothing but their list.
+    EphemeralContainers,
 }
 
 /// Prepares and validates a change; the answer is the warnings. `new` has a resourceVersion (the caller fills in the stored one when
@@ -53,7 +55,7 @@ pub fn before_update_with(
         None => drop(new.remove("/metadata/generation")),
     }
     match part {
-        Part::Main => strategy.prepare_for_update(new, old, context),
+        Part::Main | Part::EphemeralContainers => strategy.prepare_for_update(new, old, context),
         Part::Status => strategy.prepare_for_status_update(new, old, context),
     }
     keep_server_metadata(new, old);
@@ -61,6 +63,7 @@ pub fn before_update_with(
     errors.extend(match part {
         Part::Main => strategy.validate_update(new, old),
         Part::Status => strategy.validate_status_update(new, old),
+        Part::EphemeralContainers => pod::pod_ephemeral_containers_update(new.as_value(), old.as_value()),
     });
     if !errors.is_empty() {
         return Err(Status::invalid_kind(&new.gvk(), new.name(), &errors));

@@ -11,6 +11,7 @@
 pub mod affinity;
 pub mod containers;
 pub mod env;
+pub mod ephemeral;
 pub mod mounts;
 pub mod probes;
 pub mod resources;
@@ -25,6 +26,7 @@ use super::fields::{child, flag, has, int, list, opt_int, text, texts};
 use super::values::one_of;
 use super::{Errors, FieldError, field, go_syntax, index, invalid_each, metadata, names, net};
 
+pub use ephemeral::pod_ephemeral_containers_update;
 pub use update::{pod_status_update, pod_update};
 
 /// A pod that is to be created; metadata is checked by the caller.
@@ -100,6 +102,7 @@ pub fn pod_spec(spec: &Value, path: &str, meta: Option<&Value>) -> Errors {
     let (mut errors, volumes) = volumes::volumes(spec, &field(path, "volumes"), meta);
     errors.extend(containers::containers(spec, path, &volumes));
     errors.extend(containers::init_containers(spec, path, &volumes));
+    errors.extend(ephemeral::ephemeral_containers(spec, path, &volumes));
     errors.extend(host_network(spec, path, meta.is_some()));
     one_of(&mut errors, spec, "restartPolicy", path, &["Always", "OnFailure", "Never"]);
     one_of(

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::prober::{Target, probe};
 use super::{Answer, Observed, ProbeKind, ProbeState, Tick, period};
+use crate::cri::ContainerState;
 use crate::kubelet::Kubelet;
 use crate::pod::{ContainerKind, PodExt, is_sidecar};
 use crate::pod_status::all_container_statuses;
@@ -175,6 +176,10 @@ impl Worker {
     async fn ask(&self, state: &mut ProbeState, seen: &Observed, pod_ip: String) {
         let target = Target { container_id: seen.container_id.clone(), pod_ip };
         let answer = probe(&self.kubelet.runtime, &self.spec, &self.container, &target).await;
+        if matches!(answer, Answer::Errored(_)) && !self.still_runs(&seen.container_id).await {
+            // It ended while it was asked: that says nothing, and its end is told elsewhere.
+            return;
+        }
         let word = self.kind.as_str();
         let text = match &answer {
             Answer::Success => None,
@@ -192,6 +197,13 @@ impl Worker {
         if let Some(result) = state.heard(self.kind, &self.spec, &answer) {
             self.kubelet.probes.set(self.pod.pod_uid(), &seen.container_id, self.kind, result);
         }
+    }
+}
+
+impl Worker {
+    async fn still_runs(&self, container_id: &str) -> bool {
+        let status = self.kubelet.runtime.container_status(container_id).await;
+        status.is_ok_and(|s| s.state == ContainerState::Running)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Containers: names, images, ports; and which fields an init container may have.
 //!
 //! # In Kubernetes
-//! `validateContainers`, `validateInitContainers`, `validateContainerCommon`. Left out: ephemeral containers beyond their names.
+//! `validateContainers`, `validateInitContainers`, `validateContainerCommon`. Ephemeral containers: [`super::ephemeral`].
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,8 @@ pub fn init_containers(spec: &Value, path: &str, volumes: &Volumes) -> Errors {
     errors
 }
 
-fn common(errors: &mut Errors, container: &Value, path: &str, volumes: &Volumes) {
+/// What holds for containers of all three lists.
+pub(super) fn common(errors: &mut Errors, container: &Value, path: &str, volumes: &Volumes) {
     required_form(errors, container, "name", path, names::dns1123_label);
     required(errors, container, "image", path);
     one_of(errors, container, "terminationMessagePolicy", path, &["File", "FallbackToLogsOnError"]);

@@ -5,7 +5,7 @@
 //! unchanged neighbours left out.
 //!
 //! # In Kubernetes
-//! `ValidatePodUpdate`, `ValidatePodStatusUpdate`. Left out: resize, ephemeral containers (their own subresources).
+//! `ValidatePodUpdate`, `ValidatePodStatusUpdate`. Left out: resize. Ephemeral containers: [`super::ephemeral`].
 
 use serde_json::Value;
 
