@@ -18,7 +18,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads the clock")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -35,6 +35,8 @@ use crate::sync_pod::PodMemory;
 pub const SYNC_FREQUENCY: Duration = Duration::from_secs(60);
 /// Pause between rounds of a stop that did not succeed.
 const STOP_RETRY: Duration = Duration::from_secs(1);
+/// A pod that stops keeps its older dead containers for no longer than this after a newer one ended.
+const RELIST_PERIOD: Duration = Duration::from_secs(1);
 
 /// The newest that is known of a pod.
 #[derive(Clone, Debug)]
@@ -160,6 +162,8 @@ async fn terminate(
         if !view.is_running() {
             return view;
         }
+        let ended = view.ended();
+        let begun = Instant::now();
         let shorter = async {
             loop {
                 if updates.changed().await.is_err() || updates.borrow().pod.grace_period_seconds() < grace {
@@ -172,7 +176,10 @@ async fn terminate(
             () = shorter => continue,
         }
         match kubelet.view(pod.pod_uid()).await {
-            Some(after) if !after.is_running() => {
+            Some(mut after) if !after.is_running() => {
+                // What ended while others were being stopped, a relist ago or before, has been cleaned up behind.
+                let long = begun.elapsed() >= RELIST_PERIOD;
+                after.forget_older_of(|name| long || ended.contains(name));
                 let newest = updates.borrow().clone();
                 if !newest.removed {
                     kubelet.tell_status(&newest.pod, &after, memory, true);

@@ -15,6 +15,7 @@
 //! beyond what CRI reports.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 
@@ -137,11 +138,23 @@ impl RuntimePod {
 
     /// Leaves out what came before a container that has ended: a pod that stops keeps one dead container of each name.
     pub fn forget_older(&mut self) {
-        let mut ended = std::collections::HashSet::new();
+        self.forget_older_of(|_| true);
+    }
+
+    /// The same for some containers only.
+    pub fn forget_older_of(&mut self, whose: impl Fn(&str) -> bool) {
+        let mut ended = HashSet::new();
         self.containers.retain(|c| match c.state {
-            ContainerState::Exited => ended.insert(c.name.clone()),
+            ContainerState::Exited => ended.insert(c.name.clone()) || !whose(&c.name),
             _ => true,
         });
+    }
+
+    /// Names of the containers whose newest has ended.
+    pub fn ended(&self) -> HashSet<String> {
+        let newest = |c: &&RuntimeContainer| self.container(&c.name).is_some_and(|n| n.id == c.id);
+        let ended = self.containers.iter().filter(|c| c.state == ContainerState::Exited).filter(newest);
+        ended.map(|c| c.name.clone()).collect()
     }
 
     /// Whether a process of the pod may still run.
@@ -181,5 +194,53 @@ impl From<ContainerStatus> for RuntimeContainer {
             readiness: None,
             termination_message,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(id: &str, name: &str, state: ContainerState) -> RuntimeContainer {
+        RuntimeContainer {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            image: String::new(),
+            image_id: String::new(),
+            state,
+            created_at: Timestamp::UNIX_EPOCH,
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            restart_count: 0,
+            hash: String::new(),
+            log_path: String::new(),
+            liveness: None,
+            startup: None,
+            readiness: None,
+            termination_message: None,
+        }
+    }
+
+    #[test]
+    fn older_dead_containers_are_forgotten_by_name() {
+        use ContainerState::{Exited, Running};
+        let mut pod = RuntimePod {
+            containers: vec![
+                container("b2", "b", Running),
+                container("a2", "a", Exited),
+                container("b1", "b", Exited),
+                container("a1", "a", Exited),
+            ],
+            ..RuntimePod::default()
+        };
+        assert_eq!(pod.ended(), HashSet::from(["a".to_owned()]));
+        let ids = |pod: &RuntimePod| pod.containers.iter().map(|c| c.id.clone()).collect::<Vec<_>>();
+        pod.forget_older_of(|name| name == "b");
+        assert_eq!(ids(&pod), ["b2", "a2", "b1", "a1"]);
+        pod.forget_older();
+        assert_eq!(ids(&pod), ["b2", "a2", "b1"]);
     }
 }

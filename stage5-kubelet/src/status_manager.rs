@@ -17,10 +17,12 @@
 //! # In Kubernetes
 //! `pkg/kubelet/status/status_manager.go`. Left out: mirror pods' translated UIDs, resize state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -153,21 +155,25 @@ impl StatusManager {
 
 /// Sends statuses until `shutdown`.
 pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
-    use futures::StreamExt;
+    // One update of a pod at a time; a pod whose update takes long delays no other.
+    let (mut sending, mut busy) = (FuturesUnordered::new(), HashSet::new());
     loop {
-        let work = kubelet.status.unsent();
-        let results: Vec<bool> = futures::stream::iter(work)
-            .map(|entry| {
-                let kubelet = kubelet.clone();
-                async move { sync_pod_status(&kubelet, &entry).await }
-            })
-            .buffer_unordered(PARALLEL)
-            .collect()
-            .await;
-        let retry = results.iter().any(|ok| !ok);
+        for entry in kubelet.status.unsent() {
+            let uid = entry.pod.pod_uid().to_owned();
+            if sending.len() >= PARALLEL || !busy.insert(uid.clone()) {
+                continue;
+            }
+            let kubelet = kubelet.clone();
+            sending.push(async move {
+                if !sync_pod_status(&kubelet, &entry).await {
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                uid
+            });
+        }
         tokio::select! {
+            Some(uid) = sending.next() => drop(busy.remove(&uid)),
             () = kubelet.status.changed.notified() => {}
-            () = tokio::time::sleep(RETRY_AFTER), if retry => {}
             () = shutdown.cancelled() => return,
         }
     }
@@ -252,7 +258,8 @@ pub fn status_patch(pod: &Pod, before: &PodStatus, status: &PodStatus, terminate
     }
     let owned: Vec<_> = conditions.iter().filter(|c| OWNED.contains(&c.type_.as_str())).collect();
     if !owned.iter().all(|c| before.conditions.iter().flatten().any(|o| o == *c)) {
-        let order: Vec<Value> = owned.iter().map(|c| json!({"type": c.type_})).collect();
+        // Those of others come first, whoever wrote last.
+        let order: Vec<Value> = conditions.iter().map(|c| json!({"type": c.type_})).collect();
         patch.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
         let all = owned
             .iter()
@@ -325,6 +332,19 @@ mod tests {
         assert_eq!(
             sent["conditions"],
             json!([{"type": "Ready", "status": "True", "reason": null, "message": null}])
+        );
+    }
+
+    #[test]
+    fn conditions_of_others_come_first() {
+        let target = json!({"type": "DisruptionTarget", "status": "True"});
+        let ready = |answer: &str| json!({"type": "Ready", "status": answer});
+        let before = json!({"conditions": [ready("True"), target]});
+        let sent = patch(before, json!({"conditions": [target, ready("False")]}), false).unwrap();
+        assert_eq!(sent["conditions"], json!([ready("False")]));
+        assert_eq!(
+            sent["$setElementOrder/conditions"],
+            json!([{"type": "DisruptionTarget"}, {"type": "Ready"}])
         );
     }
 

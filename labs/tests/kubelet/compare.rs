@@ -13,6 +13,8 @@ use crate::normal::{self, Names};
 
 /// The relist comes once a second.
 const SHORT_SECONDS: f64 = 1.2;
+/// The same here, where the machine may be loaded.
+const SHORT_SECONDS_HERE: f64 = 2.5;
 
 /// A state of a pod, normalised, and how long it lasted.
 #[derive(Clone, Debug)]
@@ -47,14 +49,17 @@ pub fn statuses(recorded: &[Recorded], seen: &[Recorded], pod: &str, names: &Nam
     let mut problems = transition_times(seen, pod);
     let (mut w, mut h) = (0, 0);
     while w < want.len() || h < have.len() {
-        let short =
-            |list: &[State], from: usize, to: usize| list[from..to].iter().all(|s| s.seconds < SHORT_SECONDS);
+        let short = |list: &[State], limit: f64| list.iter().all(|s| s.seconds < limit);
         // The nearest pair of equal states with only short ones before it.
         let mut found = None;
         'search: for skip in 0..8 {
             for a in 0..=skip {
                 let (i, j) = (w + a, h + skip - a);
-                if i > want.len() || j > have.len() || !short(&want, w, i) || !short(&have, h, j) {
+                if i > want.len()
+                    || j > have.len()
+                    || !short(&want[w..i], SHORT_SECONDS)
+                    || !short(&have[h..j], SHORT_SECONDS_HERE)
+                {
                     continue;
                 }
                 let both_end = i == want.len() && j == have.len();
@@ -68,7 +73,11 @@ pub fn statuses(recorded: &[Recorded], seen: &[Recorded], pod: &str, names: &Nam
         match found {
             Some((i, j)) => (w, h) = (i + 1, j + 1),
             None => {
-                problems.push(mismatch(pod, &want, w, &have, h));
+                let long = |list: &[State], from: usize| {
+                    let next = list.iter().skip(from).position(|s| s.seconds >= SHORT_SECONDS);
+                    from + next.unwrap_or(0)
+                };
+                problems.push(mismatch(pod, &want, long(&want, w), &have, long(&have, h)));
                 return problems;
             }
         }

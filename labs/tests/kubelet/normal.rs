@@ -38,6 +38,12 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r":\d+->|:<port>->", ":P->"),
         (r"\b\d+(m\d+)?[smhd] ago", "D ago"),
         (r"snapshots/\d+", "snapshots/N"),
+        (r"(?m)^\d+: eth0 (.*?) brd \S+ ", "N: eth0 $1 "),
+        (r"(?m)^\d+: eth0 ", "N: eth0 "),
+        (r"(?m)^ *\d+ root ", "N root "),
+        // Sizes of what is signed, certified or made at random here and there.
+        (r"\d+ <when> (\.\.data|tok|token|ca\.crt)\b", "N <when> $1"),
+        (r"(?m)^ *\d+ (/var/run/secrets/\S*/(?:token|ca\.crt)|total)$", "N $1"),
     ]
     .map(|(pattern, with)| (Regex::new(pattern).unwrap(), with))
     .into()

@@ -203,13 +203,17 @@ impl Waiter<'_> {
                 .iter()
                 .filter(|e| e.t <= limit && e.object.as_deref().is_some_and(|o| o.starts_with("Pod/")));
             let kept = before.filter(|e| e.reason.as_deref() != Some("FailedMount"));
-            kept.map(|e| (e.object.clone(), e.reason.clone())).collect::<std::collections::BTreeSet<_>>()
+            let mut counts = std::collections::BTreeMap::new();
+            for e in kept {
+                *counts.entry((e.object.clone(), e.reason.clone())).or_insert(0) += 1;
+            }
+            counts
         };
         let want = reasons(&case.events, limit);
-        self.live
-            .wait(seconds.min(10.0), |live| {
-                reasons(&live.events.lock().unwrap(), f64::MAX).is_superset(&want)
-            })
-            .await;
+        let heard = |live: &Live| {
+            let seen = reasons(&live.events.lock().unwrap(), f64::MAX);
+            want.iter().all(|(event, n)| seen.get(event).is_some_and(|m| m >= n))
+        };
+        self.live.wait(seconds.min(5.0), heard).await;
     }
 }

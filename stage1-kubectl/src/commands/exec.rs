@@ -210,3 +210,24 @@ mod tty_size {
         Some((size.ws_col, size.ws_row))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Exec {
+        #[command(flatten)]
+        args: ExecArgs,
+    }
+
+    #[test]
+    fn flags_between_pod_and_command_are_ours_and_those_after_it_are_not() {
+        let args = Exec::parse_from(["exec", "p", "-c", "web", "-it", "--", "sh", "-c", "id"]).args;
+        assert_eq!((args.pods, args.container.as_str()), (vec!["p".to_owned()], "web"));
+        assert_eq!(args.command, ["sh", "-c", "id"]);
+        assert!(args.stdin && args.tty);
+    }
+}

@@ -150,13 +150,15 @@ fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, F
         list.filter_map(|c| c["name"].as_str()).map(String::from).collect()
     };
     let (init, normal) = (names("/spec/initContainers"), names("/spec/containers"));
+    let ephemeral = names("/spec/ephemeralContainers");
     let source = |container: Option<String>| Source { pod: pod.name().to_string(), container };
     if args.all_containers {
-        return Ok(init.into_iter().chain(normal).map(|name| source(Some(name))).collect());
+        let all = init.into_iter().chain(normal).chain(ephemeral);
+        return Ok(all.map(|name| source(Some(name))).collect());
     }
     let given = Some(&args.container).filter(|c| !c.is_empty()).or(args.arguments.get(1));
     if let Some(name) = given {
-        if !init.contains(name) && !normal.contains(name) {
+        if ![&init, &normal, &ephemeral].iter().any(|list| list.contains(name)) {
             return Err(Failure::message(format!("container {name} is not valid for pod {}", pod.name())));
         }
         return Ok(vec![source(Some(name.clone()))]);

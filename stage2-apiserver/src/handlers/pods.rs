@@ -155,6 +155,9 @@ pub async fn evict(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> 
     if !over && pod.deletion_timestamp().is_none() {
         take_disruption(routed, &pod, options.dry_run).await?;
     }
+    if !options.dry_run {
+        tell_disruption(routed, &name).await?;
+    }
     let mut deletion = eviction.get("/deleteOptions").cloned().unwrap_or_else(|| json!({}));
     if options.dry_run {
         deletion["dryRun"] = json!(["All"]);
@@ -193,6 +196,37 @@ async fn take_disruption(routed: &Routed<'_>, pod: &Object, dry_run: bool) -> Re
     Ok(())
 }
 
+/// The pod says why it goes, before it goes.
+async fn tell_disruption(routed: &Routed<'_>, name: &str) -> Result<(), Status> {
+    let request = WriteRequest {
+        context: routed.context,
+        resource: routed.resource,
+        name: name.to_owned(),
+        subresource: "status",
+        dry_run: false,
+    };
+    let now = routed.context.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    write_path::update_unchecked(&request, &|pod: &Object| Ok(with_disruption_target(pod, &now))).await?;
+    Ok(())
+}
+
+/// The pod with the condition that an eviction gives it.
+fn with_disruption_target(pod: &Object, now: &str) -> Object {
+    const TYPE: &str = "DisruptionTarget";
+    let mut conditions = pod.get("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    if conditions.iter().any(|c| text(c, "/type") == TYPE && text(c, "/status") == "True") {
+        return pod.clone();
+    }
+    conditions.retain(|c| text(c, "/type") != TYPE);
+    conditions.push(json!({
+        "type": TYPE, "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    }));
+    let mut new = pod.clone();
+    new.set("/status/conditions", conditions);
+    new
+}
+
 fn covers(budget: &Object, labels: &std::collections::BTreeMap<String, String>) -> bool {
     let Some(selector) = budget.get("/spec/selector") else { return false };
     let selector = serde_json::from_value(selector.clone()).ok();
@@ -228,4 +262,28 @@ fn disrupted(budget: &Object, pod: &Object, now: jiff::Timestamp) -> Result<Obje
     let pointer = format!("/status/disruptedPods/{}", pod.name());
     new.set(&pointer, now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_evicted_pod_says_so_once() {
+        let pod = Object::from_value(json!({
+            "metadata": {"name": "p"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }));
+        let evicted = with_disruption_target(&pod.expect("a map"), "2026-01-01T00:00:00Z");
+        let conditions = evicted.get("/status/conditions").and_then(Value::as_array).expect("conditions");
+        assert_eq!(conditions.len(), 2);
+        assert_eq!(
+            conditions[1],
+            json!({
+                "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+            })
+        );
+        assert_eq!(with_disruption_target(&evicted, "2027-01-01T00:00:00Z"), evicted);
+    }
 }

@@ -126,3 +126,24 @@ async fn an_object_goes_with_its_last_finalizer() {
     let gone = store.delete(NS, "a", &request, &policy, admit).await.unwrap_err();
     assert_eq!(gone.code, 404);
 }
+
+#[tokio::test]
+async fn watchers_see_an_object_with_no_time_left_before_it_is_gone() {
+    let store = store("pods");
+    let mut pod = object("a");
+    pod.set("/spec/nodeName", "n");
+    pod.set("/spec/terminationGracePeriodSeconds", 30);
+    store.create(pod, false).await.unwrap();
+    let policy = DeletionPolicy { graceful: true, orphan_by_default: false };
+    let mut request = DeleteRequest::at(jiff::Timestamp::UNIX_EPOCH);
+    let pending = store.delete(NS, "a", &request, &policy, |_| ready(Ok(()))).await.unwrap();
+    assert!(matches!(pending, Deleted::Pending(_)));
+    assert_eq!(pending.object().revision, 2);
+    request.grace_period_seconds = Some(0);
+    let gone = store.delete(NS, "a", &request, &policy, |_| ready(Ok(()))).await.unwrap();
+    assert!(matches!(gone, Deleted::Removed(_)));
+    // 3: no time left; 4: gone.
+    assert_eq!(gone.object().revision, 4);
+    assert_eq!(gone.object().object.get_i64("/metadata/deletionGracePeriodSeconds"), Some(0));
+    assert_eq!(store.get(NS, "a", At::Consistent).await.unwrap_err().code, 404);
+}

@@ -120,7 +120,7 @@ pub fn add_pod(kubelet: &Arc<Kubelet>, pod: &Arc<Pod>) {
             ask_now: running.ask_now.clone(),
         };
         let stop = if kind == ProbeKind::Readiness { &running.stop } else { &running.stop_killing }.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(worker.run()).await });
+        tokio::spawn(worker.run(stop));
     }
     pods.insert(uid, running);
 }
@@ -136,12 +136,14 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run(self) {
+    /// A question that was asked is heard to its end, also when nobody asks again.
+    async fn run(self, stop: CancellationToken) {
         let mut state = ProbeState::default();
         loop {
             let hurried = self.ask_now.notified();
-            let asked = self.step(&mut state).await;
+            let asked = self.step(&mut state, &stop).await;
             tokio::select! {
+                () = stop.cancelled() => return,
                 () = tokio::time::sleep(period(&self.spec)) => {}
                 // Only who has not asked yet may be hurried: periods between questions are the user's.
                 () = hurried, if !asked => {}
@@ -150,7 +152,7 @@ impl Worker {
     }
 
     /// One tick; returns whether the container was asked.
-    async fn step(&self, state: &mut ProbeState) -> bool {
+    async fn step(&self, state: &mut ProbeState, stop: &CancellationToken) -> bool {
         let uid = self.pod.pod_uid();
         let Some(status) = self.kubelet.status.get(uid) else { return false };
         let seen = observe(&status, &self.container.name);
@@ -168,15 +170,17 @@ impl Worker {
             }
         }
         if let Some(seen) = seen {
-            self.ask(state, &seen, status.pod_ip.unwrap_or_default()).await;
+            self.ask(state, &seen, status.pod_ip.unwrap_or_default(), stop).await;
         }
         true
     }
 
-    async fn ask(&self, state: &mut ProbeState, seen: &Observed, pod_ip: String) {
+    async fn ask(&self, state: &mut ProbeState, seen: &Observed, pod_ip: String, stop: &CancellationToken) {
         let target = Target { container_id: seen.container_id.clone(), pod_ip };
         let answer = probe(&self.kubelet.runtime, &self.spec, &self.container, &target).await;
-        if matches!(answer, Answer::Errored(_)) && !self.still_runs(&seen.container_id).await {
+        if let Answer::Errored(error) = &answer
+            && (error.contains("stopped container") || !self.still_runs(&seen.container_id).await)
+        {
             // It ended while it was asked: that says nothing, and its end is told elsewhere.
             return;
         }
@@ -193,6 +197,9 @@ impl Worker {
                 &self.container.name,
                 EventText::warning("Unhealthy", text),
             );
+        }
+        if stop.is_cancelled() {
+            return;
         }
         if let Some(result) = state.heard(self.kind, &self.spec, &answer) {
             self.kubelet.probes.set(self.pod.pod_uid(), &seen.container_id, self.kind, result);
