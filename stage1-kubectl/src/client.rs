@@ -159,6 +159,16 @@ impl Client {
         }
     }
 
+    /// Sends a request and gives the answer as it is, refusals too: for a proxy, which has no opinion about them.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn forward(&self, request: Request<Bytes>) -> Result<Response<Incoming>, ClientError> {
+        let request = self.prepare(request).await?;
+        let response = self.inner.pool.request(clone_request(&request)).await;
+        response.map_err(|e| ClientError::from_connection(&self.inner.config.server, &e))
+    }
+
     /// Sends a request and decodes the JSON answer.
     ///
     /// # Errors

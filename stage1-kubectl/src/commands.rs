@@ -9,7 +9,7 @@
 //! 1. A command prints through [`Context::print`] and fails through [`Failure`]; it never exits by itself.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/cmd.go`. Left out: plugins, `alpha`, `kustomize`, `proxy`, `debug`.
+//! `kubectl/pkg/cmd/cmd.go`. Left out: help texts are clap's.
 
 use clap::{Parser, Subcommand};
 
@@ -39,8 +39,12 @@ pub mod cluster_info;
 pub mod completion;
 /// `kubectl config`.
 pub mod config;
+/// `kubectl cp`.
+pub mod cp;
 /// `kubectl create`.
 pub mod create;
+/// `kubectl debug`.
+pub mod debug;
 /// `kubectl delete`.
 pub mod delete;
 /// `kubectl describe`.
@@ -71,10 +75,16 @@ pub mod listing;
 pub mod logs;
 /// `kubectl cordon`, `uncordon` and `drain`.
 pub mod node_upkeep;
+/// `kubectl options` and `alpha`.
+pub mod options;
 /// `kubectl patch`.
 pub mod patch;
+/// `kubectl plugin`, and programs that are commands.
+pub mod plugin;
 /// `kubectl port-forward`.
 pub mod port_forward;
+/// `kubectl proxy`.
+pub mod proxy;
 /// `kubectl replace`.
 pub mod replace;
 /// `kubectl rollout`.
@@ -111,6 +121,8 @@ pub struct Kubectl {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Commands for features in alpha.
+    Alpha,
     /// Update the annotations on a resource.
     Annotate(label::LabelArgs),
     /// Print the supported API resources on the server.
@@ -128,15 +140,19 @@ pub enum Command {
     /// Modify or query certificate signing requests.
     Certificate(certificate::CertificateArgs),
     /// Display addresses of the control plane and services with label kubernetes.io/cluster-service=true.
-    ClusterInfo,
+    ClusterInfo(cluster_info::ClusterInfoArgs),
     /// Output shell completion code for the specified shell.
     Completion(completion::CompletionArgs),
     /// Modify kubeconfig files.
     Config(config::ConfigArgs),
     /// Mark node as unschedulable.
     Cordon(node_upkeep::CordonArgs),
+    /// Copy files and directories to and from containers.
+    Cp(cp::CpArgs),
     /// Create a resource from a file or from stdin.
     Create(create::CreateArgs),
+    /// Create debugging sessions for troubleshooting workloads and nodes.
+    Debug(Box<debug::DebugArgs>),
     /// Delete resources by file names, stdin, resources and names, or by resources and label selector.
     Delete(delete::DeleteArgs),
     /// Show details of a specific resource or group of resources.
@@ -165,10 +181,16 @@ pub enum Command {
     Label(label::LabelArgs),
     /// Print the logs for a container in a pod.
     Logs(logs::LogsArgs),
+    /// Print the list of flags inherited by all commands.
+    Options,
     /// Update fields of a resource.
     Patch(patch::PatchArgs),
+    /// Provides utilities for interacting with plugins.
+    Plugin(plugin::PluginArgs),
     /// Forward one or more local ports to a pod.
     PortForward(port_forward::PortForwardArgs),
+    /// Run a proxy to the Kubernetes API server.
+    Proxy(proxy::ProxyArgs),
     /// Replace a resource by file name or stdin.
     Replace(replace::ReplaceArgs),
     /// Manage the rollout of a resource.
@@ -197,6 +219,10 @@ pub enum Command {
 /// Whatever it fails with.
 pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
     match command {
+        Command::Alpha => {
+            options::alpha(ctx);
+            Ok(())
+        }
         Command::Annotate(args) => annotate::run(ctx, args).await,
         Command::ApiResources(args) => api_resources::run(ctx, args).await,
         Command::ApiVersions => api_resources::run_versions(ctx).await,
@@ -205,11 +231,13 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Auth(args) => auth::run(ctx, args).await,
         Command::Autoscale(args) => autoscale::run(ctx, args).await,
         Command::Certificate(args) => certificate::run(ctx, args).await,
-        Command::ClusterInfo => cluster_info::run(ctx).await,
+        Command::ClusterInfo(args) => cluster_info::run(ctx, args).await,
         Command::Completion(args) => completion::run(ctx, &args),
         Command::Config(args) => config::run(ctx, args).await,
         Command::Cordon(args) => node_upkeep::cordon(ctx, args, true).await,
+        Command::Cp(args) => cp::run(ctx, args).await,
         Command::Create(args) => create::run(ctx, args).await,
+        Command::Debug(args) => debug::run(ctx, *args).await,
         Command::Delete(args) => delete::run(ctx, args).await,
         Command::Describe(args) => describe::run(ctx, args).await,
         Command::Diff(args) => diff::run(ctx, args).await,
@@ -224,8 +252,14 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Kustomize(args) => kustomize::run(ctx, &args),
         Command::Label(args) => label::run(ctx, args).await,
         Command::Logs(args) => logs::run(ctx, args).await,
+        Command::Options => {
+            options::run(ctx);
+            Ok(())
+        }
         Command::Patch(args) => patch::run(ctx, args).await,
+        Command::Plugin(args) => plugin::run(ctx, &args),
         Command::PortForward(args) => port_forward::run(ctx, args).await,
+        Command::Proxy(args) => proxy::run(ctx, args).await,
         Command::Replace(args) => replace::run(ctx, args).await,
         Command::Rollout(args) => rollout::run(ctx, args).await,
         Command::Run(args) => run::run(ctx, args).await,
@@ -246,7 +280,7 @@ pub fn usage_failure(error: &clap::Error, arguments: &[String]) -> Failure {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
-    let command = arguments.iter().skip(1).find(|a| !a.starts_with('-')).cloned().unwrap_or_default();
+    let command = command_path(arguments);
     let hint = format!("See 'kubectl {command} --help' for usage.");
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => {
@@ -275,6 +309,24 @@ pub fn usage_failure(error: &clap::Error, arguments: &[String]) -> Failure {
         }
     };
     Failure::Message(message)
+}
+
+/// The words of a command line that name a command: `create namespace`, whatever alias stands for it.
+fn command_path(arguments: &[String]) -> String {
+    use clap::CommandFactory;
+    let kubectl = Kubectl::command();
+    let (mut command, mut path) = (&kubectl, Vec::new());
+    for word in arguments.iter().skip(1).filter(|word| !word.starts_with('-')) {
+        match command.find_subcommand(word) {
+            Some(found) => {
+                path.push(found.get_name().to_string());
+                command = found;
+            }
+            None if path.is_empty() => continue,
+            None => break,
+        }
+    }
+    path.join(" ")
 }
 
 /// How `--dry-run` was given.

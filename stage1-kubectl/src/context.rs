@@ -13,6 +13,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
 use tokio::sync::OnceCell;
@@ -31,62 +32,108 @@ use crate::resource::ApiResource;
 #[command(next_help_heading = "Global options")]
 pub struct GlobalFlags {
     /// Path to the kubeconfig file to use for CLI requests.
-    #[arg(long, global = true, default_value = "", hide_default_value = true)]
+    #[arg(
+        help = "Path to the kubeconfig file to use for CLI requests.",
+        long,
+        global = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     pub kubeconfig: String,
-    /// The name of the kubeconfig context to use.
+    /// The name of the kubeconfig context to use
     #[arg(long, global = true)]
     pub context: Option<String>,
-    /// The name of the kubeconfig cluster to use.
+    /// The name of the kubeconfig cluster to use
     #[arg(long, global = true)]
     pub cluster: Option<String>,
-    /// The name of the kubeconfig user to use.
+    /// The name of the kubeconfig user to use
     #[arg(long, global = true)]
     pub user: Option<String>,
-    /// If present, the namespace scope for this CLI request.
+    /// If present, the namespace scope for this CLI request
     #[arg(short = 'n', long, global = true)]
     pub namespace: Option<String>,
-    /// The address and port of the Kubernetes API server.
+    /// The address and port of the Kubernetes API server
     #[arg(short = 's', long, global = true)]
     pub server: Option<String>,
-    /// Bearer token for authentication to the API server.
+    /// Bearer token for authentication to the API server
     #[arg(long, global = true)]
     pub token: Option<String>,
-    /// Username to impersonate for the operation.
-    #[arg(long = "as", global = true)]
+    /// Username for basic authentication to the API server
+    #[arg(long, global = true)]
+    pub username: Option<String>,
+    /// Password for basic authentication to the API server
+    #[arg(long, global = true)]
+    pub password: Option<String>,
+    /// Username to impersonate for the operation. User could be a regular user or a service account in a namespace.
+    #[arg(
+        help = "Username to impersonate for the operation. User could be a regular user or a service account in a namespace.",
+        long = "as",
+        global = true
+    )]
     pub impersonate: Option<String>,
     /// Group to impersonate for the operation, this flag can be repeated to specify multiple groups.
-    #[arg(long = "as-group", global = true)]
+    #[arg(
+        help = "Group to impersonate for the operation, this flag can be repeated to specify multiple groups.",
+        long = "as-group",
+        global = true
+    )]
     pub impersonate_groups: Vec<String>,
     /// UID to impersonate for the operation.
-    #[arg(long = "as-uid", global = true)]
+    #[arg(help = "UID to impersonate for the operation.", long = "as-uid", global = true)]
     pub impersonate_uid: Option<String>,
-    /// Path to a cert file for the certificate authority.
+    /// Path to a cert file for the certificate authority
     #[arg(long, global = true)]
     pub certificate_authority: Option<String>,
-    /// Path to a client certificate file for TLS.
+    /// Path to a client certificate file for TLS
     #[arg(long, global = true)]
     pub client_certificate: Option<String>,
-    /// Path to a client key file for TLS.
+    /// Path to a client key file for TLS
     #[arg(long, global = true)]
     pub client_key: Option<String>,
-    /// Server name to use for server certificate validation.
+    /// Server name to use for server certificate validation. If it is not provided, the hostname used to contact the server is used
     #[arg(long, global = true)]
     pub tls_server_name: Option<String>,
-    /// If true, the server's certificate will not be checked for validity.
+    /// If true, the server's certificate will not be checked for validity. This will make your HTTPS connections insecure
     #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub insecure_skip_tls_verify: bool,
-    /// The length of time to wait before giving up on a single server request.
-    #[arg(long, global = true, default_value = "0")]
+    /// The length of time to wait before giving up on a single server request. Non-zero values should contain a corresponding time unit (e.g. 1s, 2m, 3h). A value of zero means don't timeout requests.
+    #[arg(
+        help = "The length of time to wait before giving up on a single server request. Non-zero values should contain a corresponding time unit (e.g. 1s, 2m, 3h). A value of zero means don't timeout requests.",
+        long,
+        global = true,
+        default_value = "0"
+    )]
     pub request_timeout: String,
-    /// Number for the log level verbosity.
+    /// number for the log level verbosity
     #[arg(short = 'v', long = "v", global = true, default_value_t = 0)]
     pub v: u8,
-    /// Treat warnings received from the server as errors and exit with a non-zero exit code.
-    #[arg(long, global = true)]
+    /// Treat warnings received from the server as errors and exit with a non-zero exit code
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub warnings_as_errors: bool,
-    /// Default cache directory (unused: nothing is cached on disk).
-    #[arg(long, global = true, hide = true)]
+    /// If true, opt-out of response compression for all requests to the server
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub disable_compression: bool,
+    /// Require server version to match client version
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub match_server_version: bool,
+    /// When to use colors: auto (on a terminal), always or never
+    #[arg(long, global = true, default_value = "auto", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub color: String,
+    /// Default cache directory
+    #[arg(long, global = true)]
     pub cache_dir: Option<String>,
+    /// Maximum number of seconds between log flushes
+    #[arg(long, global = true, default_value = "5s", hide = true)]
+    pub log_flush_frequency: String,
+    /// comma-separated list of pattern=N settings for file-filtered logging (only works for the default text log format)
+    #[arg(long, global = true, default_value = "", hide = true)]
+    pub vmodule: String,
+    /// Name of profile to capture. One of (none|cpu|heap|goroutine|threadcreate|block|mutex)
+    #[arg(long, global = true, default_value = "none", hide = true)]
+    pub profile: String,
+    /// Name of the file to write the profile to
+    #[arg(long, global = true, default_value = "profile.pprof", hide = true)]
+    pub profile_output: String,
 }
 
 /// What a command works with.
@@ -95,12 +142,14 @@ pub struct Context {
     pub flags: GlobalFlags,
     client: OnceCell<Client>,
     discovery: OnceCell<Discovery>,
+    /// How often the server warned.
+    warnings: Arc<AtomicUsize>,
 }
 
 impl Context {
     /// For one run of kubectl.
     pub fn new(flags: GlobalFlags) -> Self {
-        Context { flags, client: OnceCell::new(), discovery: OnceCell::new() }
+        Context { flags, client: OnceCell::new(), discovery: OnceCell::new(), warnings: Arc::default() }
     }
 
     fn resolved(&self) -> Result<Resolved, ClientError> {
@@ -146,6 +195,12 @@ impl Context {
             user.token = flags.token.clone();
             user.token_file = None;
         }
+        if flags.username.is_some() {
+            user.username = flags.username.clone();
+        }
+        if flags.password.is_some() {
+            user.password = flags.password.clone();
+        }
         user.impersonate = flags.impersonate.clone().or(user.impersonate.take());
         user.impersonate_uid = flags.impersonate_uid.clone().or(user.impersonate_uid.take());
         if !flags.impersonate_groups.is_empty() {
@@ -159,16 +214,39 @@ impl Context {
     /// # Errors
     /// The configuration can't be used.
     pub async fn client(&self) -> Result<&Client, Failure> {
-        let make = || async {
-            let mut config = ClientConfig::from_resolved(&self.resolved()?)?.with_user_agent("kubectl");
-            let timeout = self.flags.request_timeout.as_str();
-            let seconds = timeout.parse::<i64>().ok().map(jiff::SignedDuration::from_secs);
-            let limit = seconds.or_else(|| crate::time::parse_duration(timeout));
-            config.timeout = limit.filter(|l| !l.is_zero()).map(|l| l.unsigned_abs());
-            config.warning_handler = Some(Arc::new(|warning| eprint(&format!("Warning: {warning}\n"))));
-            Client::new(config)
-        };
-        Ok(self.client.get_or_try_init(make).await?)
+        self.client.get_or_try_init(|| async { Ok(Client::new(self.client_config()?)?) }).await
+    }
+
+    /// What the client is made from.
+    ///
+    /// # Errors
+    /// The configuration can't be used.
+    pub fn client_config(&self) -> Result<ClientConfig, Failure> {
+        let config = ClientConfig::from_resolved(&self.resolved()?).map_err(ClientError::from)?;
+        let mut config = config.with_user_agent("kubectl");
+        let timeout = self.flags.request_timeout.as_str();
+        let seconds = timeout.parse::<i64>().ok().map(jiff::SignedDuration::from_secs);
+        let limit = seconds.or_else(|| crate::time::parse_duration(timeout));
+        config.timeout = limit.filter(|l| !l.is_zero()).map(|l| l.unsigned_abs());
+        let warned = self.warnings.clone();
+        config.warning_handler = Some(Arc::new(move |warning| {
+            warned.fetch_add(1, Ordering::Relaxed);
+            eprint(&format!("Warning: {warning}\n"));
+        }));
+        Ok(config)
+    }
+
+    /// With `--warnings-as-errors`, what the server's warnings amount to.
+    ///
+    /// # Errors
+    /// There were some.
+    pub fn warnings_as_errors(&self) -> Result<(), Failure> {
+        match self.warnings.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ if !self.flags.warnings_as_errors => Ok(()),
+            1 => Err(Failure::message("1 warning received")),
+            count => Err(Failure::message(format!("{count} warnings received"))),
+        }
     }
 
     /// What the server has, fetched on first use.

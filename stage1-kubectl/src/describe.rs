@@ -29,7 +29,8 @@ mod generic;
 mod network;
 mod node;
 mod pod;
-mod pod_template;
+/// A workload's template.
+pub mod pod_template;
 mod service;
 mod storage;
 mod volume;

@@ -13,6 +13,9 @@ fn main() {
 /// Parses, runs, reports; gives the exit code.
 fn start() -> i32 {
     let arguments: Vec<String> = std::env::args().collect();
+    if let Some(failure) = commands::plugin::become_plugin(&arguments) {
+        return report(&failure);
+    }
     let parsed = match Kubectl::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => {
@@ -37,6 +40,7 @@ fn start() -> i32 {
         return report(&Failure::message(error.to_string()));
     }
     let result = runtime.block_on(commands::run(&context, parsed.command));
+    let result = result.and_then(|()| context.warnings_as_errors());
     // A thread that still waits for a line on standard input must not keep the process.
     runtime.shutdown_background();
     match result {

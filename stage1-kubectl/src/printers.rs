@@ -28,6 +28,8 @@ mod go_json;
 pub mod go_template;
 /// `-o jsonpath`.
 pub mod jsonpath;
+/// Objects that kubectl made itself.
+pub mod typed;
 /// Tables that the server rendered.
 pub mod table;
 /// What Go prints although nobody set it.

@@ -83,6 +83,10 @@ impl Credentials {
 
     /// Adds the headers.
     pub(super) async fn add(&self, headers: &mut HeaderMap) -> Result<(), ClientError> {
+        // Who says himself who he is (through the proxy) is not contradicted.
+        if headers.contains_key(AUTHORIZATION) {
+            return Ok(());
+        }
         for (name, value) in &self.fixed {
             headers.append(name.clone(), value.clone());
         }

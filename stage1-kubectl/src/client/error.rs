@@ -132,6 +132,11 @@ impl ClientError {
         self.status().is_some_and(|s| s.reason == "NotFound" || (s.reason.is_empty() && s.code == 404))
     }
 
+    /// The object isn't valid (422).
+    pub fn is_invalid(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 422)
+    }
+
     /// Somebody else changed the object first.
     pub fn is_conflict(&self) -> bool {
         self.has_reason("Conflict")

@@ -35,7 +35,7 @@ pub struct ApiResourcesArgs {
     #[arg(long, default_value = "")]
     pub sort_by: String,
     /// Use cached list of resources if available (nothing is cached).
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide = true)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub cached: bool,
 }
 

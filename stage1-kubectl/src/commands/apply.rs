@@ -8,7 +8,7 @@
 //! 1. When nothing differs, nothing is sent.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: `--force`.
+//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: ApplySets.
 
 use clap::Args;
 use http::{Method, header};
@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::DryRun;
 use super::builder::{self, FilenameFlags};
 use super::create::{check, field_validation, print_result};
+use super::delete::{self, DeletionFlags};
 use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -28,14 +29,19 @@ use crate::request::{self, query};
 use crate::resource::ApiResource;
 use crate::selector::LabelSelector;
 
+mod edit_last_applied;
 mod last_applied;
-mod prune;
+pub(in crate::commands) mod prune;
+mod migration;
 mod server_side;
 
 pub use last_applied::last_applied;
 
 /// The annotation that keeps the last manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How often a patch is computed anew after a conflict, as kubectl's `maxPatchRetry`.
+const MAX_PATCH_RETRIES: usize = 5;
 
 /// Flags of `kubectl apply`.
 #[derive(Debug, Args)]
@@ -74,6 +80,18 @@ pub struct ApplyArgs {
     /// Overwrite the default allowlist with <group/version/kind> for --prune.
     #[arg(long)]
     pub prune_allowlist: Vec<String>,
+    /// How `--prune` and `--force` delete.
+    #[command(flatten)]
+    pub deletion: DeletionFlags,
+    /// If true, wait for resources to be gone before returning. This waits for finalizers.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub wait: bool,
+    /// If true, use openapi to calculate diff when the openapi presents (the merge keys are built in).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub openapi_patch: bool,
+    /// If specified, apply will operate on the subresource of the requested object. Only allowed when using --server-side.
+    #[arg(long)]
+    pub subresource: Option<String>,
     /// Select all resources in the namespace of the specified resource types.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub all: bool,
@@ -92,6 +110,15 @@ pub async fn run(ctx: &Context, mut args: ApplyArgs) -> Result<(), Failure> {
     }
     if args.files.is_empty() {
         return Err(Failure::message("must specify one of -f and -k"));
+    }
+    if args.force_conflicts && !args.server_side {
+        return Err(Failure::message("--force-conflicts only works with --server-side"));
+    }
+    if args.deletion.force && args.server_side {
+        return Err(Failure::message("--force cannot be used with --server-side"));
+    }
+    if args.subresource.is_some() && !args.server_side {
+        return Err(Failure::message("--subresource can only be specified for --server-side"));
     }
     if args.prune && !args.all && args.selector.is_none() {
         let why = "all resources selected for prune without explicitly passing --all. To prune all resources, pass the --all flag. If you did not mean to prune all resources, specify a label selector";
@@ -201,7 +228,7 @@ impl<'a> Applying<'a> {
         modified.set_annotation(LAST_APPLIED, &last_applied(&self.object));
         let get = request::request(Method::GET, &self.path, None);
         match self.ctx.client().await?.request::<Object>(get).await {
-            Ok(live) => self.patch(&modified, live).await,
+            Ok(live) => self.patch_again(&modified, live).await,
             Err(error) if error.is_not_found() => Ok((self.create(modified).await?, "created")),
             Err(error @ ClientError::Api(_)) => {
                 let what =
@@ -223,6 +250,44 @@ impl<'a> Applying<'a> {
         let request = request::request(Method::POST, &path, Some(modified.as_value()));
         let created = self.ctx.client().await?.request(request).await;
         created.map_err(|e| Failure::from(e).while_doing("creating", &self.source))
+    }
+
+    /// Patches; once more when somebody else was faster, and anew with `--force` when the server refuses the change.
+    async fn patch_again(&self, modified: &Object, live: Object) -> Result<(Object, &'static str), Failure> {
+        let mut patched = self.patch(modified, live).await;
+        for _ in 0..MAX_PATCH_RETRIES {
+            let conflict = matches!(&patched, Err(Failure::Client(error)) if error.is_conflict());
+            if !conflict {
+                break;
+            }
+            let get = request::request(Method::GET, &self.path, None);
+            let live: Object = self.ctx.client().await?.request(get).await?;
+            patched = self.patch(modified, live).await;
+        }
+        let refused =
+            matches!(&patched, Err(Failure::Client(error)) if error.is_conflict() || error.is_invalid());
+        match refused && self.args.deletion.force {
+            true => Ok((self.recreate(modified).await?, "configured")),
+            false => patched,
+        }
+    }
+
+    /// `--force`: what can't be changed is deleted and created.
+    async fn recreate(&self, modified: &Object) -> Result<Object, Failure> {
+        let mut options = serde_json::json!({"propagationPolicy": self.args.deletion.policy()?});
+        if let Some(seconds) = self.args.deletion.grace_period_seconds() {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        let request = request::request(Method::DELETE, &self.path, Some(&options));
+        self.ctx.client().await?.request::<Value>(request).await?;
+        let target = builder::Target {
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            name: self.object.name().to_string(),
+            manifest: None,
+        };
+        delete::wait_until_gone(self.ctx, &target, "", self.args.deletion.limit()).await?;
+        self.create(modified.clone()).await
     }
 
     async fn patch(&self, modified: &Object, live: Object) -> Result<(Object, &'static str), Failure> {

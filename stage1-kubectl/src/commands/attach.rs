@@ -5,7 +5,7 @@
 
 use clap::Args;
 
-use super::exec::{choose_container, stream, stream_query};
+use super::exec::{StreamFlags, choose_container, stream, stream_query};
 use super::logs::find_pod;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -16,18 +16,9 @@ use crate::request::query;
 pub struct AttachArgs {
     /// POD or TYPE/NAME.
     pub arguments: Vec<String>,
-    /// Container name.
-    #[arg(short = 'c', long, default_value = "")]
-    pub container: String,
-    /// Pass stdin to the container.
-    #[arg(short = 'i', long)]
-    pub stdin: bool,
-    /// Stdin is a TTY.
-    #[arg(short = 't', long)]
-    pub tty: bool,
-    /// Only print output from the remote session.
-    #[arg(short = 'q', long)]
-    pub quiet: bool,
+    /// The streams.
+    #[command(flatten)]
+    pub streams: StreamFlags,
 }
 
 /// Runs `kubectl attach`.
@@ -39,10 +30,11 @@ pub async fn run(ctx: &Context, args: AttachArgs) -> Result<(), Failure> {
         return Err(Failure::message("at least 1 argument is required for attach"));
     };
     let pod = find_pod(ctx, pod).await?;
-    let container = choose_container(ctx, &pod, &args.container, args.quiet)?;
-    if args.stdin && args.tty && !args.quiet {
+    let flags = &args.streams;
+    let container = choose_container(ctx, &pod, &flags.container, flags.quiet)?;
+    if flags.stdin && flags.tty && !flags.quiet {
         ctx.warn("If you don't see a command prompt, try pressing enter.\n");
     }
-    stream(ctx, &pod, "attach", &query(&stream_query(&container, args.stdin, args.tty)), args.stdin, args.tty)
-        .await
+    let query = query(&stream_query(&container, flags.stdin, flags.tty));
+    stream(ctx, &pod, "attach", &query, flags.stdin, flags.tty).await
 }

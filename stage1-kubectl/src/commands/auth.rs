@@ -1,7 +1,7 @@
 //! `kubectl auth`: what may I do, who am I.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/auth/{cani,whoami}.go`. Left out: `auth reconcile`.
+//! `kubectl/pkg/cmd/auth/{cani,whoami}.go`.
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::printers::{PrintFlags, table};
+use crate::printers::{PrintFlags, Printer, table};
 use crate::request;
+
+mod reconcile;
 
 /// `kubectl auth …`.
 #[derive(Debug, Args)]
@@ -25,6 +27,8 @@ pub struct AuthArgs {
 pub enum AuthCommand {
     /// Check whether an action is allowed.
     CanI(CanIArgs),
+    /// Reconciles rules for RBAC role, role binding, cluster role, and cluster role binding objects.
+    Reconcile(reconcile::ReconcileArgs),
     /// Experimental: Check self subject attributes.
     Whoami(WhoAmIArgs),
 }
@@ -67,6 +71,7 @@ pub async fn run(ctx: &Context, args: AuthArgs) -> Result<(), Failure> {
     match args.command {
         AuthCommand::CanI(args) if args.list => list(ctx, &args).await,
         AuthCommand::CanI(args) => can_i(ctx, &args).await,
+        AuthCommand::Reconcile(args) => reconcile::run(ctx, args).await,
         AuthCommand::Whoami(args) => who_am_i(ctx, &args).await,
     }
 }
@@ -210,7 +215,7 @@ async fn who_am_i(ctx: &Context, args: &WhoAmIArgs) -> Result<(), Failure> {
     let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"creationTimestamp": null}, "status": {"userInfo": {}}});
     let answer = post(ctx, "authentication.k8s.io", "selfsubjectreviews", &review).await?;
-    if let Some(printer) = args.print.printer()? {
+    if let Some(printer) = args.print.printer()?.map(Printer::typed) {
         ctx.print(&printer.render(&answer)?);
         return Ok(());
     }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection};
-use super::create::print_result;
+use super::create::{print_result, saved};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::PrintFlags;
+use crate::printers::{PrintFlags, Printer};
 use crate::request::{self, query};
 use crate::resource::GroupVersionResource;
 
@@ -37,6 +37,9 @@ pub struct AutoscaleArgs {
     /// The name for the newly created object; default: the workload's.
     #[arg(long, default_value = "")]
     pub name: String,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
     /// How the result is printed.
     #[command(flatten)]
     pub print: PrintFlags,
@@ -84,7 +87,7 @@ pub async fn run(ctx: &Context, args: AutoscaleArgs) -> Result<(), Failure> {
         )));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = args.print.printer()?;
+    let output = args.print.printer()?.map(Printer::typed);
     let scalable = ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"];
     for target in builder::targets(ctx, &args.arguments, &args.files, &Selection::default()).await? {
         let workload = target.get(ctx).await?;
@@ -95,7 +98,7 @@ pub async fn run(ctx: &Context, args: AutoscaleArgs) -> Result<(), Failure> {
             );
             return Err(Failure::message(why));
         }
-        let object = autoscaler(&args, &workload);
+        let object = saved(autoscaler(&args, &workload), args.save_config)?;
         let created = match dry_run {
             DryRun::Client => Object::from_value(object).map_err(|e| Failure::message(e.to_string()))?,
             _ => {

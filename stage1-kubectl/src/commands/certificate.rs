@@ -9,11 +9,13 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection};
+use super::create::print_result;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers;
+use crate::printers::{PrintFlags, Printer};
 use crate::request;
 use crate::time::format_time;
 
@@ -42,6 +44,9 @@ pub struct DecisionArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Update the CSR even if it is already approved.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub force: bool,
@@ -58,13 +63,13 @@ pub async fn run(ctx: &Context, args: CertificateArgs) -> Result<(), Failure> {
     };
     let (condition, done, word) =
         if approve { ("Approved", "approved", "approve") } else { ("Denied", "denied", "deny") };
+    let printer = args.print.printer()?.map(Printer::typed);
     let other = if approve { "Denied" } else { "Approved" };
     let mut words = vec!["certificatesigningrequests.certificates.k8s.io".to_string()];
     words.extend(args.names.iter().map(|name| name.rsplit('/').next().unwrap_or(name).to_string()));
     if args.names.is_empty() && args.files.is_empty() {
-        return Err(Failure::message(format!(
-            "one or more CSRs must be specified as <name> or -f <filename>\nSee 'kubectl certificate {word} -h' for help and examples"
-        )));
+        let why = "one or more CSRs must be specified as <name> or -f <filename>";
+        return Err(Failure::message(why));
     }
     for target in builder::targets(ctx, &words, &args.files, &Selection::default()).await? {
         let mut csr = target.get(ctx).await?;
@@ -87,7 +92,7 @@ pub async fn run(ctx: &Context, args: CertificateArgs) -> Result<(), Failure> {
             let request = request::typed(Method::PUT, &target.path(Some("approval")), csr.as_value());
             csr = ctx.client().await?.request::<Object>(request).await?;
         }
-        ctx.print(&format!("{} {done}\n", printers::object_name(&csr)));
+        print_result(ctx, printer.as_ref(), &csr, done, DryRun::None)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! `kubectl cluster-info`: where the control plane and the cluster's own Services answer.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/clusterinfo/clusterinfo.go`. Left out: `cluster-info dump`.
+//! `kubectl/pkg/cmd/clusterinfo/clusterinfo.go`.
 
+use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::listing::{bare, list_all};
@@ -12,11 +13,31 @@ use crate::object::Object;
 use crate::request::ListParams;
 use crate::resource::GroupVersionResource;
 
+mod dump;
+
+/// `kubectl cluster-info …`.
+#[derive(Debug, Args)]
+pub struct ClusterInfoArgs {
+    /// More than the addresses.
+    #[command(subcommand)]
+    pub command: Option<ClusterInfoCommand>,
+}
+
+/// What more there is.
+#[derive(Debug, Subcommand)]
+pub enum ClusterInfoCommand {
+    /// Dump relevant information for debugging and diagnosis.
+    Dump(dump::DumpArgs),
+}
+
 /// Runs `kubectl cluster-info`.
 ///
 /// # Errors
 /// The server doesn't answer.
-pub async fn run(ctx: &Context) -> Result<(), Failure> {
+pub async fn run(ctx: &Context, args: ClusterInfoArgs) -> Result<(), Failure> {
+    if let Some(ClusterInfoCommand::Dump(args)) = args.command {
+        return dump::run(ctx, args).await;
+    }
     let client = ctx.client().await?;
     let server = client.config().server.clone();
     let services = GroupVersionResource::new("", "v1", "services");

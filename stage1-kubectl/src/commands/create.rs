@@ -5,6 +5,7 @@
 
 use clap::Args;
 use http::Method;
+use serde_json::Value;
 
 use super::DryRun;
 use super::apply::LAST_APPLIED;
@@ -16,6 +17,7 @@ use crate::manifest::{Check, Manifest};
 use crate::object::Object;
 use crate::printers::{self, PrintFlags, Printer};
 use crate::request::{self, query};
+use crate::selector::LabelSelector;
 
 /// Objects from flags.
 pub mod generate;
@@ -44,6 +46,15 @@ pub struct CreateArgs {
     /// Must be one of: strict (or true), warn, ignore (or false).
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
     pub validate: String,
+    /// Edit the API resource before creating.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub edit: bool,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    /// Only relevant if --edit=true. Defaults to the line ending native to your platform.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub windows_line_endings: bool,
     /// Raw URI to POST to the server.
     #[arg(long)]
     pub raw: Option<String>,
@@ -87,7 +98,15 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut failures = Vec::new();
-    let found = args.files.read_each(check(&args.validate)?)?;
+    let mut found = args.files.read_each(check(&args.validate)?)?;
+    if args.edit {
+        let Some(edited) = edited(ctx, found)? else { return Ok(()) };
+        found = edited;
+    }
+    let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
+    if let Some(selector) = &selector {
+        found.retain(|one| one.as_ref().is_ok_and(|m| selector.matches(&m.object.labels())));
+    }
     if found.is_empty() {
         return Err(Failure::message("no objects passed to create"));
     }
@@ -106,6 +125,22 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         }
     }
     Failure::collect(failures)
+}
+
+/// `--edit`: the objects as the user leaves them in the editor; nothing when that is how they were.
+fn edited(
+    ctx: &Context,
+    found: Vec<Result<Manifest, Failure>>,
+) -> Result<Option<Vec<Result<Manifest, Failure>>>, Failure> {
+    let manifests = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let values: Vec<Value> = manifests.into_iter().map(|manifest| manifest.object.into_value()).collect();
+    let shown = match values.as_slice() {
+        [one] => one.clone(),
+        _ => printers::as_list(values),
+    };
+    let text = format!("{}{}", super::edit::HEADER, crate::yaml::to_yaml(&shown));
+    let Some((text, _file)) = super::edit::edit_text(ctx, &text, "yaml")? else { return Ok(None) };
+    Ok(Some(crate::manifest::parse(&text, "edited file")?.into_iter().map(Ok).collect()))
 }
 
 /// Whether `--validate` wants documents checked before they are decoded.
@@ -156,6 +191,19 @@ async fn create(
     let path = resource.path(namespace.as_deref(), None, None) + &query;
     ctx.step(&object, "POST", "create");
     Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
+}
+
+/// An object that remembers itself as its last manifest, when that is wanted.
+///
+/// # Errors
+/// It isn't an object.
+pub(super) fn saved(object: Value, save_config: bool) -> Result<Value, Failure> {
+    let mut object = Object::from_value(object).map_err(|e| Failure::message(e.to_string()))?;
+    if save_config {
+        let text = printers::typed::to_line(object.as_value());
+        object.set_annotation(LAST_APPLIED, &text);
+    }
+    Ok(object.into_value())
 }
 
 /// Prints what became of an object: `pod/web created`, or the object in the wanted form.

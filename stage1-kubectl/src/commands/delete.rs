@@ -21,6 +21,54 @@ use crate::failure::Failure;
 use crate::object::Object;
 use crate::request;
 
+/// Flags of the commands that delete: `delete`, `replace --force`, `apply --prune`, `run --rm`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DeletionFlags {
+    /// Must be "background", "orphan", or "foreground".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "background", default_missing_value = "background")]
+    pub cascade: String,
+    /// Period of time in seconds given to the resource to terminate gracefully.
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    pub grace_period: i64,
+    /// If true, immediately remove resources from API and bypass graceful deletion.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub force: bool,
+    /// The length of time to wait before giving up on a delete, zero means determine a timeout from the size of the object.
+    #[arg(long, default_value = "0s")]
+    pub timeout: String,
+}
+
+impl DeletionFlags {
+    /// The propagation policy.
+    ///
+    /// # Errors
+    /// A word that isn't one of the three.
+    pub fn policy(&self) -> Result<&'static str, Failure> {
+        match self.cascade.as_str() {
+            "background" | "true" => Ok("Background"),
+            "foreground" => Ok("Foreground"),
+            "orphan" | "false" => Ok("Orphan"),
+            other => Err(Failure::message(format!(
+                "invalid cascade value ({other}). Must be \"background\", \"foreground\", or \"orphan\""
+            ))),
+        }
+    }
+
+    /// The grace period, where one is given.
+    pub fn grace_period_seconds(&self) -> Option<i64> {
+        match (self.force, self.grace_period) {
+            (true, period) if period <= 0 => Some(0),
+            (_, period) if period >= 0 => Some(period),
+            _ => None,
+        }
+    }
+
+    /// How long is waited.
+    pub fn limit(&self) -> Option<Duration> {
+        crate::time::parse_duration(&self.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs())
+    }
+}
+
 /// Flags of `kubectl delete`.
 #[derive(Debug, Args)]
 pub struct DeleteArgs {
@@ -41,15 +89,15 @@ pub struct DeleteArgs {
     /// If present, list the requested object(s) across all namespaces.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// Must be "background", "orphan", or "foreground".
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "background", default_missing_value = "background")]
-    pub cascade: String,
-    /// Period of time in seconds given to the resource to terminate gracefully.
-    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
-    pub grace_period: i64,
-    /// If true, immediately remove resources from API and bypass graceful deletion.
+    /// How to delete.
+    #[command(flatten)]
+    pub deletion: DeletionFlags,
+    /// Delete resource only when user confirms.
+    #[arg(short = 'i', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub interactive: bool,
+    /// Raw URI to DELETE to the server. Uses the transport specified by the kubeconfig file.
     #[arg(long)]
-    pub force: bool,
+    pub raw: Option<String>,
     /// If true, resources are signaled for immediate shutdown (same as --grace-period=1).
     #[arg(long)]
     pub now: bool,
@@ -59,9 +107,6 @@ pub struct DeleteArgs {
     /// If true, wait for resources to be gone before returning.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     pub wait: bool,
-    /// The length of time to wait before giving up on a delete, zero means determine a timeout from the size of the object.
-    #[arg(long, default_value = "0s")]
-    pub timeout: String,
     /// Output mode. Use "-o name" for shorter output (resource/name).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
@@ -75,6 +120,11 @@ pub struct DeleteArgs {
 /// # Errors
 /// What couldn't be deleted.
 pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.raw {
+        let answer = ctx.client().await?.send(request::request(Method::DELETE, path, None)).await?;
+        ctx.print(&String::from_utf8_lossy(answer.body()));
+        return Ok(());
+    }
     let dry_run = DryRun::parse(&args.dry_run)?;
     let options = delete_options(&args, dry_run)?;
     let selection = Selection {
@@ -84,13 +134,17 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
         all_namespaces: args.all_namespaces,
     };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
-    if args.force {
+    if args.deletion.force {
         ctx.warn("Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may continue to run on the cluster indefinitely.\n");
     }
     if targets.is_empty() {
         if args.output.is_empty() && !args.ignore_not_found {
             ctx.print("No resources found\n");
         }
+        return Ok(());
+    }
+    if args.interactive && !confirmed(ctx, &targets)? {
+        ctx.print("deletion is cancelled\n");
         return Ok(());
     }
     let (mut failures, mut waiting) = (Vec::new(), Vec::new());
@@ -103,8 +157,7 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
         }
     }
     if args.wait && dry_run == DryRun::None {
-        let limit =
-            crate::time::parse_duration(&args.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs());
+        let limit = args.deletion.limit();
         for (target, uid) in waiting {
             wait_until_gone(ctx, &target, &uid, limit).await?;
         }
@@ -112,19 +165,23 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
     Failure::collect(failures)
 }
 
+/// Shows what would go and asks.
+fn confirmed(ctx: &Context, targets: &[Target]) -> Result<bool, Failure> {
+    ctx.print("You are about to delete the following ");
+    ctx.print(&format!("{} resource(s):\n", targets.len()));
+    for target in targets {
+        ctx.print(&format!("{}\n", target.display_name()));
+    }
+    ctx.print("Do you want to continue? (y/n): ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 fn delete_options(args: &DeleteArgs, dry_run: DryRun) -> Result<Value, Failure> {
-    let policy = match args.cascade.as_str() {
-        "background" | "true" => "Background",
-        "foreground" => "Foreground",
-        "orphan" | "false" => "Orphan",
-        other => {
-            return Err(Failure::message(format!(
-                "invalid cascade value ({other}). Must be \"background\", \"foreground\", or \"orphan\""
-            )));
-        }
-    };
+    let policy = args.deletion.policy()?;
     let mut options = json!({"propagationPolicy": policy});
-    let grace_period_seconds = match (args.now, args.force, args.grace_period) {
+    let grace_period_seconds = match (args.now, args.deletion.force, args.deletion.grace_period) {
         (true, _, _) => Some(1),
         (_, true, period) if period <= 0 => Some(0),
         // Zero without --force means: as fast as it can be done safely.
@@ -162,7 +219,7 @@ async fn delete_one(
     }
     let kind = target.display_name();
     let kind = kind.rsplit_once('/').map_or(kind.as_str(), |(kind, _)| kind);
-    let done = if args.force { "force deleted" } else { "deleted" };
+    let done = if args.deletion.force { "force deleted" } else { "deleted" };
     ctx.print(&format!("{kind} {:?} {done}{}\n", target.name, dry_run.suffix()));
     Ok(uid)
 }

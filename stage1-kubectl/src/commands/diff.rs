@@ -4,13 +4,16 @@
 //! versions go into folders, which an external `diff` compares. Values of Secrets are masked.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/diff/{diff,mask}.go`. Left out: `--prune`, `--concurrency`.
+//! `kubectl/pkg/cmd/diff/{diff,mask}.go`. Left out: `--concurrency` (one object after the other).
 #![expect(clippy::disallowed_methods, reason = "shell: writes the two versions and runs diff")]
+
+use std::path::Path;
 
 use clap::Args;
 use http::{Method, header};
 use serde_json::Value;
 
+use super::apply::prune::{Applied, candidates};
 use super::apply::{LAST_APPLIED, last_applied};
 use super::builder::{self, FilenameFlags, Selection, Target};
 use crate::context::Context;
@@ -18,6 +21,7 @@ use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch::{merge_keys::is_built_in, three_way, three_way_merge};
 use crate::request::{self, query};
+use crate::selector::LabelSelector;
 use crate::yaml;
 
 /// Flags of `kubectl diff`.
@@ -29,6 +33,24 @@ pub struct DiffArgs {
     /// Name of the manager used to track field ownership.
     #[arg(long, default_value = "kubectl-client-side-apply")]
     pub field_manager: String,
+    /// Number of objects to process in parallel when diffing against the live version (they are processed in order).
+    #[arg(long, default_value_t = 1)]
+    pub concurrency: u32,
+    /// If true, apply runs in the server instead of the client.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub server_side: bool,
+    /// If true, server-side apply will force the changes against conflicts.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub force_conflicts: bool,
+    /// Include resources that would be deleted by pruning. Can be used with -l and default shows all resources would be pruned.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub prune: bool,
+    /// Overwrite the default allowlist with <group/version/kind> for --prune.
+    #[arg(long)]
+    pub prune_allowlist: Vec<String>,
+    /// Selector (label query) to filter on.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
     /// Include managed fields in the diff.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub show_managed_fields: bool,
@@ -44,36 +66,56 @@ pub async fn run(ctx: &Context, args: DiffArgs) -> Result<(), Failure> {
     }
     let live_dir = tempfile::Builder::new().prefix("LIVE-").tempdir()?;
     let merged_dir = tempfile::Builder::new().prefix("MERGED-").tempdir()?;
+    let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
+    let fits = |object: &Object| selector.as_ref().is_none_or(|s| s.matches(&object.labels()));
+    let mut applied = Vec::new();
     for target in builder::targets(ctx, &[], &args.files, &Selection::default()).await? {
-        let Some(manifest) = &target.manifest else { continue };
+        let Some(manifest) = target.manifest.as_ref().filter(|m| fits(&m.object)) else { continue };
         let live = match target.get(ctx).await {
             Ok(live) => Some(live),
             Err(Failure::Client(error)) if error.is_not_found() => None,
             Err(failure) => return Err(failure),
         };
         let merged = merged(ctx, &args, &target, live.as_ref(), &manifest.object).await?;
-        let gvk = merged.gvk();
-        let namespace = merged.namespace().unwrap_or_default();
-        let file = format!("{}.{}.{}.{namespace}.{}", gvk.group, gvk.version, gvk.kind, merged.name());
-        let file = file.trim_start_matches('.').replace('/', "_");
-        let shown = |object: &Object| {
-            let mut object = object.clone();
-            if !args.show_managed_fields {
-                object.remove("/metadata/managedFields");
-            }
-            mask(&mut object);
-            yaml::to_yaml(object.as_value())
-        };
+        applied.push(Applied::of(&target.resource, live.as_ref().unwrap_or(&merged)));
+        let file = file_name(&merged);
         // An object that isn't there yet is compared with nothing.
+        let shown = |object: &Object| shown(&args, object);
         std::fs::write(live_dir.path().join(&file), live.as_ref().map(shown).unwrap_or_default())?;
         std::fs::write(merged_dir.path().join(&file), shown(&merged))?;
     }
+    if args.prune {
+        for (_, object) in candidates(ctx, &args.prune_allowlist, args.selector.as_ref(), &applied).await? {
+            std::fs::write(live_dir.path().join(file_name(&object)), shown(&args, &object))?;
+        }
+    }
+    compare(ctx, live_dir.path(), merged_dir.path())
+}
+
+fn file_name(object: &Object) -> String {
+    let gvk = object.gvk();
+    let namespace = object.namespace().unwrap_or_default();
+    let file = format!("{}.{}.{}.{namespace}.{}", gvk.group, gvk.version, gvk.kind, object.name());
+    file.trim_start_matches('.').replace('/', "_")
+}
+
+fn shown(args: &DiffArgs, object: &Object) -> String {
+    let mut object = object.clone();
+    if !args.show_managed_fields {
+        object.remove("/metadata/managedFields");
+    }
+    mask(&mut object);
+    yaml::to_yaml(object.as_value())
+}
+
+/// Runs `diff`, or the program that the user wants.
+fn compare(ctx: &Context, live: &Path, merged: &Path) -> Result<(), Failure> {
     let program = std::env::var("KUBECTL_EXTERNAL_DIFF").ok().filter(|program| !program.is_empty());
     let program = program.unwrap_or_else(|| "diff -u -N".into());
     let mut words = program.split_whitespace();
     let output = std::process::Command::new(words.next().unwrap_or("diff"))
         .args(words)
-        .args([live_dir.path(), merged_dir.path()])
+        .args([live, merged])
         .output()
         .map_err(|error| Failure::message(format!("failed to run {program:?}: {error}")))?;
     ctx.print(&String::from_utf8_lossy(&output.stdout));
@@ -93,6 +135,9 @@ async fn merged(
     live: Option<&Object>,
     manifest: &Object,
 ) -> Result<Object, Failure> {
+    if args.server_side {
+        return server_side(ctx, args, target, manifest).await;
+    }
     let query = query(&[("dryRun", Some("All".into())), ("fieldManager", Some(args.field_manager.clone()))]);
     let mut modified = manifest.clone();
     let text = last_applied(&modified);
@@ -119,6 +164,29 @@ async fn merged(
         .headers_mut()
         .insert(header::CONTENT_TYPE, content_type.parse().expect("a constant content type"));
     Ok(client.request(request).await?)
+}
+
+/// What the server would make of it by its own apply.
+async fn server_side(
+    ctx: &Context,
+    args: &DiffArgs,
+    target: &Target,
+    manifest: &Object,
+) -> Result<Object, Failure> {
+    let manager = match args.field_manager.as_str() {
+        "kubectl-client-side-apply" => "kubectl".to_string(),
+        other => other.to_string(),
+    };
+    let query = query(&[
+        ("dryRun", Some("All".into())),
+        ("fieldManager", Some(manager)),
+        ("force", Some(args.force_conflicts.to_string())),
+    ]);
+    let mut request =
+        request::request(Method::PATCH, &(target.path(None) + &query), Some(manifest.as_value()));
+    let kind = "application/apply-patch+yaml".parse().expect("a constant content type");
+    request.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(ctx.client().await?.request(request).await?)
 }
 
 /// Hides a Secret's values.

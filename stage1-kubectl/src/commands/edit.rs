@@ -4,8 +4,8 @@
 //! between the two versions goes to the server as a patch. If the server refuses, the file stays, so no work is lost.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/util/editor/{editor,editoptions}.go`. Left out: opening the editor again after a refusal, `edit` of a
-//! subresource, `--windows-line-endings`.
+//! `kubectl/pkg/cmd/util/editor/{editor,editoptions}.go`. Left out: several objects of which one is refused are
+//! edited again together.
 #![expect(clippy::disallowed_methods, reason = "shell: runs the editor")]
 
 use std::io::Write;
@@ -15,6 +15,7 @@ use clap::Args;
 use http::{Method, header};
 use serde_json::Value;
 
+use super::apply::{LAST_APPLIED, last_applied};
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::{field_validation, print_result};
 use crate::context::Context;
@@ -22,11 +23,11 @@ use crate::failure::Failure;
 use crate::manifest;
 use crate::object::Object;
 use crate::patch::{merge_keys::is_built_in, three_way, three_way_merge};
-use crate::printers::{self, Output};
+use crate::printers::{self, PrintFlags};
 use crate::request::{self, query};
 use crate::yaml;
 
-const HEADER: &str = "# Please edit the object below. Lines beginning with a '#' will be ignored,
+pub(super) const HEADER: &str = "# Please edit the object below. Lines beginning with a '#' will be ignored,
 # and an empty file will abort the edit. If an error occurs while saving this file will be
 # reopened with the relevant failures.
 #
@@ -40,9 +41,21 @@ pub struct EditArgs {
     /// Files.
     #[command(flatten)]
     pub files: FilenameFlags,
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "yaml")]
-    pub output: String,
+    /// In which form it is edited: YAML unless JSON is asked for.
+    #[command(flatten)]
+    pub print: PrintFlags,
+    /// Output the patch if the resource is edited.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub output_patch: bool,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
+    /// Defaults to the line ending native to your platform.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub windows_line_endings: bool,
+    /// If specified, edit will operate on the subresource of the requested object.
+    #[arg(long)]
+    pub subresource: Option<String>,
     /// Name of the manager used to track field ownership.
     #[arg(long, default_value = "kubectl-edit")]
     pub field_manager: String,
@@ -56,13 +69,23 @@ pub struct EditArgs {
 /// # Errors
 /// The editor can't be run, or what the server refused.
 pub async fn run(ctx: &Context, args: EditArgs) -> Result<(), Failure> {
-    let output = Output::parse(&args.output)?;
+    let json = match args.print.output.as_str() {
+        "" | "yaml" => false,
+        "json" => true,
+        other => {
+            return Err(Failure::message(format!("The flag 'output' must be one of yaml|json, not {other}")));
+        }
+    };
     let selection = Selection { all: true, ..Selection::default() };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     let mut objects = Vec::new();
     for target in &targets {
-        let mut live = target.get(ctx).await?;
-        live.remove("/metadata/managedFields");
+        let path = target.path(args.subresource.as_deref());
+        let mut live: Object =
+            ctx.client().await?.request(request::request(Method::GET, &path, None)).await?;
+        if !args.print.show_managed_fields {
+            live.remove("/metadata/managedFields");
+        }
         objects.push(live);
     }
     let shown = match objects.as_slice() {
@@ -70,18 +93,64 @@ pub async fn run(ctx: &Context, args: EditArgs) -> Result<(), Failure> {
         [one] => one.as_value().clone(),
         several => printers::as_list(several.iter().map(|object| object.as_value().clone()).collect()),
     };
-    let (text, suffix) = match output {
-        Output::Json => (printers::to_json(&shown), "json"),
-        _ => (format!("{HEADER}{}", yaml::to_yaml(&shown)), "yaml"),
+    let suffix = if json { "json" } else { "yaml" };
+    let mut text = match json {
+        true => printers::to_json(&shown),
+        false => format!("{HEADER}{}", yaml::to_yaml(&shown)),
     };
-    let Some((edited, file)) = edit_text(ctx, &text, suffix)? else { return Ok(()) };
-    let saved = send(ctx, &args, &targets, &objects, &edited).await;
-    if let Err(failure) = saved {
-        let kept = file.keep().map_err(|e| Failure::message(e.to_string()))?.1;
-        ctx.warn(&format!("A copy of your changes has been stored to {:?}\n", kept.display().to_string()));
-        return Err(failure);
+    let mut refused: Option<Failure> = None;
+    loop {
+        let edited = edit_text(ctx, &text, suffix)?;
+        let (edited, file) = match (edited, refused.take()) {
+            (Some(edited), _) => edited,
+            (None, None) => return Ok(()),
+            // Left as it was refused: the user gives up.
+            (None, Some(failure)) => {
+                let mut file = editor_file(suffix)?;
+                file.write_all(text.as_bytes())?;
+                return keep(ctx, file, failure);
+            }
+        };
+        match send(ctx, &args, &targets, &objects, &edited).await {
+            Ok(()) => return Ok(()),
+            // Only a refusal of what was written can be mended by writing something else.
+            Err(failure) if can_be_mended(&failure) => {
+                ctx.warn(&format!("{}\n", failure.report().0));
+                text = with_reasons(&edited, &failure);
+                refused = Some(failure);
+            }
+            Err(failure) => return keep(ctx, file, failure),
+        }
     }
-    Ok(())
+}
+
+/// The server said what is wrong with the object, or it was no object.
+fn can_be_mended(failure: &Failure) -> bool {
+    match failure {
+        Failure::Client(error) => {
+            error.is_invalid() || error.status().is_some_and(|status| status.code == 400)
+        }
+        Failure::Message(_) => false,
+        _ => false,
+    }
+}
+
+/// The text with the reasons at its head, as comments.
+fn with_reasons(text: &str, failure: &Failure) -> String {
+    let body: String =
+        text.lines().skip_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    let reasons: String = failure.report().0.lines().map(|line| format!("# {line}\n")).collect();
+    format!("{HEADER}{reasons}#\n{body}")
+}
+
+fn keep(ctx: &Context, file: tempfile::NamedTempFile, failure: Failure) -> Result<(), Failure> {
+    let kept = file.keep().map_err(|e| Failure::message(e.to_string()))?.1;
+    ctx.warn(&format!("A copy of your changes has been stored to {:?}\n", kept.display().to_string()));
+    Err(failure)
+}
+
+fn editor_file(suffix: &str) -> Result<tempfile::NamedTempFile, Failure> {
+    Ok(tempfile::Builder::new().prefix("kubectl-edit-").suffix(&format!(".{suffix}")).tempfile()?)
 }
 
 /// Lets the user change a text; nothing when it is left as it was.
@@ -93,8 +162,7 @@ pub fn edit_text(
     text: &str,
     suffix: &str,
 ) -> Result<Option<(String, tempfile::NamedTempFile)>, Failure> {
-    let mut file =
-        tempfile::Builder::new().prefix("kubectl-edit-").suffix(&format!(".{suffix}")).tempfile()?;
+    let mut file = editor_file(suffix)?;
     file.write_all(text.as_bytes())?;
     file.flush()?;
     run_editor(file.path())?;
@@ -168,16 +236,25 @@ async fn patch(
     after: &Object,
 ) -> Result<Object, Failure> {
     let gvk = before.gvk();
+    let mut after = after.clone();
+    if args.save_config {
+        let text = last_applied(&after);
+        after.set_annotation(LAST_APPLIED, &text);
+    }
     let (before, after): (&Value, &Value) = (before.as_value(), after.as_value());
     let (patch, content_type) = match is_built_in(&gvk) {
         true => (three_way(before, after, before, &gvk)?, "application/strategic-merge-patch+json"),
         false => (three_way_merge(before, after, before), "application/merge-patch+json"),
     };
+    if args.output_patch {
+        ctx.print(&format!("Patch: {patch}\n"));
+    }
     let query = query(&[
         ("fieldManager", Some(args.field_manager.clone())),
         ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
     ]);
-    let mut request = request::request(Method::PATCH, &(target.path(None) + &query), Some(&patch));
+    let mut request =
+        request::request(Method::PATCH, &(target.path(args.subresource.as_deref()) + &query), Some(&patch));
     request
         .headers_mut()
         .insert(header::CONTENT_TYPE, content_type.parse().expect("a constant content type"));

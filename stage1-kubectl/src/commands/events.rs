@@ -5,14 +5,17 @@
 #![expect(clippy::disallowed_methods, reason = "shell: ages need the clock")]
 
 use clap::Args;
+use futures::StreamExt;
 use jiff::Timestamp;
 
+use crate::client::Api;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::{self, PrintFlags, table};
-use crate::request::ListParams;
+use crate::request::{ListParams, WatchParams};
 use crate::time::age;
+use crate::watch::WatchEvent;
 
 /// Flags of `kubectl events`.
 #[derive(Debug, Args)]
@@ -23,6 +26,12 @@ pub struct EventsArgs {
     /// Filter events to only those pertaining to the specified resource, TYPE/NAME.
     #[arg(long = "for")]
     pub about: Option<String>,
+    /// After listing the requested events, watch for more events.
+    #[arg(short = 'w', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub watch: bool,
+    /// Return large lists in chunks rather than all at once. Pass 0 to disable.
+    #[arg(long, default_value_t = 500)]
+    pub chunk_size: u32,
     /// Output only events of given types.
     #[arg(long, value_delimiter = ',')]
     pub types: Vec<String>,
@@ -57,8 +66,20 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
             Some(format!("involvedObject.kind={kind},involvedObject.name={name}"))
         }
     };
-    let params = ListParams { field_selector, ..ListParams::default() };
-    let list = ctx.client().await?.objects(&resource, namespace.as_deref()).list(&params).await?;
+    let params = ListParams {
+        field_selector: field_selector.clone(),
+        limit: Some(args.chunk_size).filter(|limit| *limit > 0),
+        ..ListParams::default()
+    };
+    let api = ctx.client().await?.objects(&resource, namespace.as_deref());
+    let mut list = api.list(&params).await?;
+    while !list.metadata.continue_.is_empty() {
+        let token = Some(list.metadata.continue_.clone());
+        let more = api.list(&ListParams { continue_token: token, ..params.clone() }).await?;
+        list.items.extend(more.items);
+        list.metadata = more.metadata;
+    }
+    let version = list.metadata.resource_version.clone();
     let wanted = |event: &Object| {
         let kind = event.get_str("/type").unwrap_or_default();
         args.types.is_empty() || args.types.iter().any(|t| t.eq_ignore_ascii_case(kind))
@@ -70,7 +91,7 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
         ctx.print(&printer.render(&printers::as_list(events))?);
         return Ok(());
     }
-    if events.is_empty() {
+    if events.is_empty() && !args.watch {
         match &namespace {
             Some(namespace) => ctx.warn(&format!("No events found in {namespace} namespace.\n")),
             None => ctx.warn("No events found.\n"),
@@ -92,6 +113,34 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
         }
     }
     ctx.print(&table::align(&lines));
+    match args.watch {
+        true => follow(ctx, &args, &api, field_selector, version, wanted).await,
+        false => Ok(()),
+    }
+}
+
+/// Prints what happens from now on.
+async fn follow(
+    ctx: &Context,
+    args: &EventsArgs,
+    api: &Api<Object>,
+    field_selector: Option<String>,
+    version: String,
+    wanted: impl Fn(&Object) -> bool,
+) -> Result<(), Failure> {
+    let params = WatchParams { resource_version: Some(version), field_selector, ..WatchParams::default() };
+    let mut events = Box::pin(api.watch(&params).await?);
+    while let Some(event) = events.next().await {
+        let (WatchEvent::Added(event) | WatchEvent::Modified(event)) = event? else { continue };
+        if !wanted(&event) {
+            continue;
+        }
+        let mut cells = line(&event, Timestamp::now());
+        if args.all_namespaces {
+            cells.insert(0, event.namespace().unwrap_or_default().to_string());
+        }
+        ctx.print(&table::align(&[cells]));
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@
 use clap::Args;
 use tokio::sync::mpsc;
 
+use super::builder::{self, FilenameFlags, Selection};
 use super::logs::find_pod;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,18 +26,32 @@ pub struct ExecArgs {
     /// The command, after `--`: its flags are its own.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-    /// Container name.
-    #[arg(short = 'c', long, default_value = "")]
+    /// To use to exec into the resource.
+    #[arg(short = 'f', long = "filename", value_delimiter = ',')]
+    pub filenames: Vec<String>,
+    /// The streams.
+    #[command(flatten)]
+    pub streams: StreamFlags,
+}
+
+/// Flags of `kubectl exec` and `kubectl attach`.
+#[derive(Debug, Clone, Args)]
+pub struct StreamFlags {
+    /// Container name. If omitted, the first container in the pod will be chosen.
+    #[arg(short = 'c', long, default_value = "", hide_default_value = true)]
     pub container: String,
     /// Pass stdin to the container.
-    #[arg(short = 'i', long)]
+    #[arg(short = 'i', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub stdin: bool,
     /// Stdin is a TTY.
-    #[arg(short = 't', long)]
+    #[arg(short = 't', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub tty: bool,
     /// Only print output from the remote session.
-    #[arg(short = 'q', long)]
+    #[arg(short = 'q', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub quiet: bool,
+    /// The length of time (like 5s, 2m, or 3h, higher than zero) to wait until at least one pod is running.
+    #[arg(long, default_value = "1m0s")]
+    pub pod_running_timeout: String,
 }
 
 /// Runs `kubectl exec`.
@@ -44,7 +59,10 @@ pub struct ExecArgs {
 /// # Errors
 /// The command didn't run, or ended with another code than 0.
 pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
-    let Some((pod, more)) = args.pods.split_first() else {
+    let flags = &args.streams;
+    let named = named_by_files(ctx, &args.filenames).await?;
+    let words = named.iter().chain(&args.pods).cloned().collect::<Vec<_>>();
+    let Some((pod, more)) = words.split_first() else {
         return Err(Failure::message("pod, type/name or --filename must be specified"));
     };
     let command = &args.command;
@@ -64,9 +82,37 @@ pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
     }
     let mut pairs: Vec<(&str, Option<String>)> =
         command.iter().map(|word| ("command", Some(word.clone()))).collect();
-    let container = choose_container(ctx, &pod, &args.container, args.quiet)?;
-    pairs.extend(stream_query(&container, args.stdin, args.tty));
-    stream(ctx, &pod, "exec", &query(&pairs), args.stdin, args.tty).await
+    let container = choose_container(ctx, &pod, &flags.container, flags.quiet)?;
+    pairs.extend(stream_query(&container, flags.stdin, flags.tty));
+    stream(ctx, &pod, "exec", &query(&pairs), flags.stdin, flags.tty).await
+}
+
+/// The object of `-f`, as TYPE/NAME.
+async fn named_by_files(ctx: &Context, filenames: &[String]) -> Result<Option<String>, Failure> {
+    if filenames.is_empty() {
+        return Ok(None);
+    }
+    let files = FilenameFlags { filenames: filenames.to_vec(), ..FilenameFlags::default() };
+    let targets = builder::targets(ctx, &[], &files, &Selection::default()).await?;
+    Ok(targets.first().map(|target| format!("{}/{}", target.resource.gvr.group_resource(), target.name)))
+}
+
+/// Runs a command in a container without our terminal; whether it ended with 0.
+pub(super) async fn quiet_exec(
+    ctx: &Context,
+    pod: &Object,
+    container: &str,
+    command: &[&str],
+) -> Result<bool, Failure> {
+    let mut pairs: Vec<(&str, Option<String>)> =
+        command.iter().map(|word| ("command", Some(word.to_string()))).collect();
+    pairs.extend(stream_query(container, false, false));
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let path = pods.path(pod.namespace(), Some(pod.name()), Some("exec")) + &query(&pairs);
+    let socket = upgrade::websocket(ctx.client().await?, &path, &[V5, V4]).await?;
+    let stdin: Option<tokio::io::Empty> = None;
+    let local = LocalStreams { stdin, stdout: tokio::io::sink(), stderr: tokio::io::sink(), sizes: None };
+    Ok(upgrade::run_streams(socket, local).await? == Outcome::Success)
 }
 
 /// The query that names the container and the streams.

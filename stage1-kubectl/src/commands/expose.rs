@@ -9,12 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection};
-use super::create::print_result;
+use super::create::{print_result, saved};
+use super::run::override_with;
 use super::set::pod_spec_pointer;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::PrintFlags;
+use crate::printers::{PrintFlags, Printer};
 use crate::request::{self, query};
 
 /// Flags of `kubectl expose`.
@@ -46,6 +47,30 @@ pub struct ExposeArgs {
     /// A label selector to use for this service.
     #[arg(long)]
     pub selector: Option<String>,
+    /// Labels to apply to the service created by this call.
+    #[arg(short = 'l', long)]
+    pub labels: Option<String>,
+    /// Additional external IP address (not managed by Kubernetes) to accept for the service.
+    #[arg(long)]
+    pub external_ip: Option<String>,
+    /// IP to assign to the LoadBalancer. If empty, an ephemeral IP will be created and used (cloud-provider specific).
+    #[arg(long)]
+    pub load_balancer_ip: Option<String>,
+    /// If non-empty, set the session affinity for the service to this; legal values: 'None', 'ClientIP'.
+    #[arg(long)]
+    pub session_affinity: Option<String>,
+    /// An inline JSON override for the generated object.
+    #[arg(long)]
+    pub overrides: Option<String>,
+    /// The method used to override the generated object: json, merge, or strategic.
+    #[arg(long, default_value = "merge")]
+    pub override_type: String,
+    /// Name of the manager used to track field ownership.
+    #[arg(long, default_value = "kubectl-expose")]
+    pub field_manager: String,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
     /// How the result is printed.
     #[command(flatten)]
     pub print: PrintFlags,
@@ -60,7 +85,7 @@ pub struct ExposeArgs {
 /// The workload has no selector or port, or the server refused.
 pub async fn run(ctx: &Context, args: ExposeArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = args.print.printer()?;
+    let output = args.print.printer()?.map(Printer::typed);
     let services = crate::resource::of::<k8s_openapi::api::core::v1::Service>();
     for target in builder::targets(ctx, &args.arguments, &args.files, &Selection::default()).await? {
         let workload = target.get(ctx).await?;
@@ -68,12 +93,14 @@ pub async fn run(ctx: &Context, args: ExposeArgs) -> Result<(), Failure> {
         let created = match dry_run {
             DryRun::Client => {
                 let mut shown = service;
-                shown.set_namespace(target.namespace.as_deref());
+                shown.set_namespace(ctx.flags.namespace.as_deref());
                 shown
             }
             _ => {
+                let service = Object::from_value(saved(service.into_value(), args.save_config)?)
+                    .map_err(|e| Failure::message(e.to_string()))?;
                 let query =
-                    query(&[("dryRun", dry_run.query()), ("fieldManager", Some("kubectl-expose".into()))]);
+                    query(&[("dryRun", dry_run.query()), ("fieldManager", Some(args.field_manager.clone()))]);
                 let path = services.path(target.namespace.as_deref(), None, None) + &query;
                 ctx.client()
                     .await?
@@ -109,14 +136,32 @@ fn service_for(args: &ExposeArgs, workload: &Object) -> Result<Object, Failure> 
     if let Some(address) = &args.cluster_ip {
         spec["clusterIP"] = address.clone().into();
     }
+    if let Some(address) = &args.external_ip {
+        spec["externalIPs"] = json!([address]);
+    }
+    if let (Some(address), Some("LoadBalancer")) = (&args.load_balancer_ip, args.service_type.as_deref()) {
+        spec["loadBalancerIP"] = address.clone().into();
+    }
+    if let Some(affinity) = &args.session_affinity {
+        spec["sessionAffinity"] = affinity.clone().into();
+    }
     let name = args.name.clone().unwrap_or_else(|| workload.name().to_string());
     let mut metadata = json!({"creationTimestamp": null, "name": name});
-    if !workload.labels().is_empty() {
-        metadata["labels"] = json!(workload.labels());
+    match &args.labels {
+        Some(text) => {
+            let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+            metadata["labels"] = Value::Object(pairs.map(|(k, v)| (k.to_string(), v.into())).collect());
+        }
+        None if !workload.labels().is_empty() => metadata["labels"] = json!(workload.labels()),
+        None => {}
     }
-    let service = json!({
+    let mut service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}},
     });
+    if let Some(text) = &args.overrides {
+        let gvk = crate::resource::GroupVersionKind::new("", "v1", "Service");
+        override_with(&mut service, text, &args.override_type, &gvk)?;
+    }
     Object::from_value(service).map_err(|e| Failure::message(e.to_string()))
 }
 

@@ -1,7 +1,8 @@
 //! `kubectl logs`: what a container wrote.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/logs/logs.go`, `pkg/polymorphichelpers/logsforobject.go`. Left out: `--all-pods`, `--max-log-requests`.
+//! `kubectl/pkg/cmd/logs/logs.go`, `pkg/polymorphichelpers/logsforobject.go`. More: with `-f` the log goes on
+//! when the container is started again.
 
 use clap::Args;
 use futures::StreamExt;
@@ -10,6 +11,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::builder::Target;
+use super::until::until;
 use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -55,12 +57,29 @@ pub struct LogsArgs {
     /// Selector (label query) to filter on.
     #[arg(short = 'l', long)]
     pub selector: Option<String>,
+    /// Get logs from all pod(s). Sets prefix to true.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub all_pods: bool,
+    /// If watching / following pod logs, allow for any errors that occur to be non-fatal.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub ignore_errors: bool,
+    /// Skip verifying the identity of the kubelet that logs are requested from.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub insecure_skip_tls_verify_backend: bool,
+    /// Specify maximum number of concurrent logs to follow when using by a selector. Defaults to 5.
+    #[arg(long, default_value_t = 5)]
+    pub max_log_requests: usize,
+    /// The length of time (like 5s, 2m, or 3h, higher than zero) to wait until at least one pod is running.
+    #[arg(long, default_value = "20s")]
+    pub pod_running_timeout: String,
 }
 
 /// One container's log.
 struct Source {
     pod: String,
     container: Option<String>,
+    /// How often the container was started again, where its status says so.
+    restarts: Option<i64>,
 }
 
 /// Runs `kubectl logs`.
@@ -75,34 +94,95 @@ pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
     }
     let pods = match &args.selector {
         Some(selector) => pods_of(ctx, selector).await?,
+        None if args.all_pods => pods_behind(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?,
         None => vec![find_pod(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?],
     };
     let mut sources = Vec::new();
     for pod in &pods {
         sources.extend(choose(ctx, &args, pod)?);
     }
-    let many = args.prefix;
-    let client = ctx.client().await?;
-    let namespace = ctx.namespace();
-    let pod_resource = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
-    let mut streams = Vec::new();
-    for source in sources {
-        let path = pod_resource.path(Some(&namespace), Some(&source.pod), Some("log"));
-        let request =
-            request::request(Method::GET, &(path + &log_query(&args, source.container.clone())?), None);
-        let prefix = match many {
-            true => format!("[pod/{}/{}] ", source.pod, source.container.as_deref().unwrap_or_default()),
-            false => String::new(),
-        };
-        streams.push(async move {
-            let body = client.stream(request).await?.into_body();
-            copy(ctx, body, &prefix).await
-        });
+    if args.follow && sources.len() > args.max_log_requests.max(1) {
+        return Err(Failure::message(format!(
+            "you are attempting to follow {} log streams, but maximum allowed concurrency is {}, use --max-log-requests to increase the limit",
+            sources.len(),
+            args.max_log_requests
+        )));
     }
+    log_query(&args, None, true)?;
+    ctx.client().await?;
+    let streams: Vec<_> = sources.iter().map(|source| show(ctx, &args, source)).collect();
     // One after the other, unless they never end.
     let at_once = if args.follow { streams.len().max(1) } else { 1 };
     let results: Vec<Result<(), Failure>> = futures::stream::iter(streams).buffered(at_once).collect().await;
     Failure::collect(results.into_iter().filter_map(Result::err).collect())
+}
+
+/// One container's log; with `-f` also that of the instances that come after it.
+async fn show(ctx: &Context, args: &LogsArgs, source: &Source) -> Result<(), Failure> {
+    let prefix = match args.prefix || args.all_pods {
+        true => format!("[pod/{}/{}] ", source.pod, source.container.as_deref().unwrap_or_default()),
+        false => String::new(),
+    };
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let path = pods.path(Some(&ctx.namespace()), Some(&source.pod), Some("log"));
+    let (mut restarts, mut first) = (source.restarts, true);
+    loop {
+        let query = log_query(args, source.container.clone(), first)?;
+        let request = request::request(Method::GET, &format!("{path}{query}"), None);
+        let copied =
+            async { copy(ctx, ctx.client().await?.stream(request).await?.into_body(), &prefix).await };
+        match copied.await {
+            Err(failure) if args.follow && args.ignore_errors => {
+                ctx.warn(&format!("{}\n", failure.report().0));
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+            Ok(()) if !args.follow || args.previous => return Ok(()),
+            Ok(()) => match restarted(ctx, source, restarts).await? {
+                Some(count) => (restarts, first) = (Some(count), false),
+                None => return Ok(()),
+            },
+        }
+    }
+}
+
+/// Waits for the container's next instance: its number, or nothing when there will be none.
+async fn restarted(ctx: &Context, source: &Source, restarts: Option<i64>) -> Result<Option<i64>, Failure> {
+    let (Some(restarts), Some(container)) = (restarts, &source.container) else { return Ok(None) };
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let namespace = ctx.namespace();
+    let next = until(ctx, &pods, Some(&namespace), &source.pod, |pod| {
+        let Some(pod) = pod.filter(|pod| may_restart(pod)) else { return Ok(Some(None)) };
+        let status = container_status(pod, container);
+        let runs = status.is_some_and(|status| !status["state"]["running"].is_null());
+        let count = status.and_then(|status| status["restartCount"].as_i64()).unwrap_or(0);
+        Ok((runs && count > restarts).then_some(Some(count)))
+    });
+    let seen_running = async {
+        // A log that ends although the container runs on: nobody knows of a restart soon.
+        let pod = ctx.client().await?.objects(&pods, Some(&namespace)).get(&source.pod).await?;
+        let runs = container_status(&pod, container).is_some_and(|s| !s["state"]["running"].is_null());
+        Ok::<_, Failure>(runs)
+    };
+    match seen_running.await {
+        Ok(true) => tokio::time::timeout(STATUS_LAG, next).await.unwrap_or(Ok(None)),
+        Ok(false) => next.await,
+        Err(_) => Ok(None),
+    }
+}
+
+/// How long a kubelet may take to report that a container ended.
+const STATUS_LAG: std::time::Duration = std::time::Duration::from_secs(3);
+
+fn may_restart(pod: &Object) -> bool {
+    let over = matches!(pod.get_str("/status/phase"), Some("Succeeded" | "Failed"));
+    let policy = pod.get_str("/spec/restartPolicy").unwrap_or("Always");
+    !over && policy != "Never" && pod.deletion_timestamp().is_none()
+}
+
+fn container_status<'a>(pod: &'a Object, container: &str) -> Option<&'a Value> {
+    let statuses = pod.get("/status/containerStatuses")?.as_array()?;
+    statuses.iter().find(|status| status["name"] == container)
 }
 
 /// `kubectl logs` says in its own way that a pod isn't there.
@@ -118,7 +198,8 @@ fn missing(ctx: &Context, failure: Failure) -> Failure {
     }
 }
 
-fn log_query(args: &LogsArgs, container: Option<String>) -> Result<String, Failure> {
+/// The query; what limits it counts for the first instance only.
+fn log_query(args: &LogsArgs, container: Option<String>, first: bool) -> Result<String, Failure> {
     let since = crate::time::parse_duration(&args.since);
     let since = since.ok_or_else(|| {
         Failure::message(format!(
@@ -131,9 +212,12 @@ fn log_query(args: &LogsArgs, container: Option<String>) -> Result<String, Failu
         (-1, None) => None,
         (lines, _) => Some(lines),
     };
+    let tail = tail.filter(|_| first);
+    let since = if first { since } else { jiff::SignedDuration::ZERO };
     Ok(query(&[
         ("container", container),
         ("follow", args.follow.then(|| "true".into())),
+        ("insecureSkipTLSVerifyBackend", args.insecure_skip_tls_verify_backend.then(|| "true".into())),
         ("limitBytes", (args.limit_bytes > 0).then(|| args.limit_bytes.to_string())),
         ("previous", args.previous.then(|| "true".into())),
         ("sinceSeconds", (!since.is_zero()).then(|| since.as_secs().to_string())),
@@ -151,7 +235,11 @@ fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, F
     };
     let (init, normal) = (names("/spec/initContainers"), names("/spec/containers"));
     let ephemeral = names("/spec/ephemeralContainers");
-    let source = |container: Option<String>| Source { pod: pod.name().to_string(), container };
+    let source = |container: Option<String>| {
+        let status = container.as_deref().and_then(|name| container_status(pod, name));
+        let restarts = status.map(|status| status["restartCount"].as_i64().unwrap_or(0));
+        Source { pod: pod.name().to_string(), container, restarts }
+    };
     if args.all_containers {
         let all = init.into_iter().chain(normal).chain(ephemeral);
         return Ok(all.map(|name| source(Some(name))).collect());
@@ -219,6 +307,18 @@ async fn pods_of(ctx: &Context, selector: &str) -> Result<Vec<Object>, Failure> 
 /// # Errors
 /// It isn't there, or has no pods.
 pub async fn find_pod(ctx: &Context, argument: &str) -> Result<Object, Failure> {
+    let mut pods = pods_behind(ctx, argument).await?;
+    pods.sort_by_key(|pod| pod.get_str("/status/phase") != Some("Running"));
+    if pods.len() > 1 {
+        ctx.warn(&format!("Found {} pods, using pod/{}\n", pods.len(), pods[0].name()));
+    }
+    pods.into_iter().next().ok_or_else(|| {
+        Failure::message(format!("timed out waiting for the condition: no pods of {argument}"))
+    })
+}
+
+/// The pod that is named, or all pods of the workload that is named.
+async fn pods_behind(ctx: &Context, argument: &str) -> Result<Vec<Object>, Failure> {
     let (kind, name) = argument.split_once('/').unwrap_or(("pods", argument));
     let resource = match kind {
         "pods" | "pod" | "po" => crate::resource::of::<k8s_openapi::api::core::v1::Pod>(),
@@ -228,7 +328,7 @@ pub async fn find_pod(ctx: &Context, argument: &str) -> Result<Object, Failure> 
     let target = Target { resource, namespace, name: name.to_string(), manifest: None };
     let object = target.get(ctx).await?;
     if object.kind() == "Pod" {
-        return Ok(object);
+        return Ok(vec![object]);
     }
     let selector = match (object.get("/spec/selector"), object.kind()) {
         (Some(selector), "Service" | "ReplicationController") => {
@@ -243,12 +343,5 @@ pub async fn find_pod(ctx: &Context, argument: &str) -> Result<Object, Failure> 
             return Err(Failure::message(format!("cannot get the logs from {kind}: selector not found")));
         }
     };
-    let mut pods = pods_of(ctx, &selector.to_string()).await?;
-    pods.sort_by_key(|pod| pod.get_str("/status/phase") != Some("Running"));
-    if pods.len() > 1 {
-        ctx.warn(&format!("Found {} pods, using pod/{}\n", pods.len(), pods[0].name()));
-    }
-    pods.into_iter().next().ok_or_else(|| {
-        Failure::message(format!("timed out waiting for the condition: no pods of {argument}"))
-    })
+    pods_of(ctx, &selector.to_string()).await
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::{Method, header};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -68,6 +69,12 @@ pub struct DrainArgs {
     /// The length of time to wait before giving up, zero means infinite.
     #[arg(long, default_value = "0s")]
     pub timeout: String,
+    /// Return large lists in chunks rather than all at once. Pass 0 to disable.
+    #[arg(long, default_value_t = 500)]
+    pub chunk_size: u32,
+    /// If pod DeletionTimestamp older than N seconds, skip waiting for the pod. Seconds must be greater than 0 to skip.
+    #[arg(long, default_value_t = 0)]
+    pub skip_wait_for_delete_timeout: i64,
     /// Label selector to filter pods on the node.
     #[arg(long)]
     pub pod_selector: Option<String>,
@@ -136,13 +143,20 @@ enum Verdict {
 
 /// Decides about one pod; `daemon_set` says whether its DaemonSet is still there.
 // ANCHOR: drain-verdict
-fn verdict(args: &DrainArgs, pod: &Object, daemon_set: Option<bool>) -> Verdict {
+fn verdict(args: &DrainArgs, pod: &Object, daemon_set: Option<bool>, now: Timestamp) -> Verdict {
     let phase = pod.get_str("/status/phase").unwrap_or_default();
     let finished = matches!(phase, "Succeeded" | "Failed");
     let controlled = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
     let volumes = pod.get("/spec/volumes").and_then(Value::as_array);
     let local = volumes.into_iter().flatten().any(|volume| volume.get("emptyDir").is_some());
     if pod.annotation("kubernetes.io/config.mirror").is_some() {
+        return Verdict::Skip(None);
+    }
+    if args.skip_wait_for_delete_timeout > 0
+        && let Some(going) =
+            pod.get_str("/metadata/deletionTimestamp").and_then(|t| t.parse::<Timestamp>().ok())
+        && now.duration_since(going).as_secs() > args.skip_wait_for_delete_timeout
+    {
         return Verdict::Skip(None);
     }
     match daemon_set {
@@ -221,7 +235,7 @@ async fn empty(ctx: &Context, args: &DrainArgs, node: &str) -> Result<(), Failur
     let params = ListParams {
         field_selector: Some(format!("spec.nodeName={node}")),
         label_selector: args.pod_selector.clone(),
-        limit: Some(500),
+        limit: Some(args.chunk_size).filter(|limit| *limit > 0),
         ..ListParams::default()
     };
     let mut chosen = Vec::new();
@@ -229,7 +243,7 @@ async fn empty(ctx: &Context, args: &DrainArgs, node: &str) -> Result<(), Failur
     let mut refused: Vec<(&'static str, Vec<String>)> = Vec::new();
     for pod in list_all(ctx, &bare(&pods, true), None, &params).await? {
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name());
-        match verdict(args, &pod, daemon_set(ctx, &pod).await?) {
+        match verdict(args, &pod, daemon_set(ctx, &pod).await?, Timestamp::now()) {
             Verdict::Evict => chosen.push(pod),
             Verdict::Warn(why) => {
                 note(&mut warned, why, name);

@@ -3,9 +3,11 @@
 //! Each local connection becomes a pair of SPDY streams (data and error) over one tunnel to the API server.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/portforward`, `client-go/tools/portforward/portforward.go`. Left out: other addresses than loopback.
+//! `kubectl/pkg/cmd/portforward`, `client-go/tools/portforward/portforward.go`.
+//! Left out: beginning anew when the pod is replaced.
 #![expect(clippy::disallowed_methods, reason = "shell: listens on local ports")]
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,15 +28,18 @@ use crate::upgrade::{self, TUNNEL_PROTOCOL};
 pub struct PortForwardArgs {
     /// POD or TYPE/NAME, then [LOCAL:]REMOTE ….
     pub arguments: Vec<String>,
-    /// Addresses to listen on (loopback only).
-    #[arg(long, default_value = "localhost")]
-    pub address: String,
+    /// Addresses to listen on (comma separated). Only accepts IP addresses or localhost as a value.
+    #[arg(long, default_value = "localhost", value_delimiter = ',')]
+    pub address: Vec<String>,
+    /// The length of time (like 5s, 2m, or 3h, higher than zero) to wait until at least one pod is running.
+    #[arg(long, default_value = "1m0s")]
+    pub pod_running_timeout: String,
 }
 
 /// Runs `kubectl port-forward` until it is interrupted.
 ///
 /// # Errors
-/// No such pod or port, or the local port is taken.
+/// No such pod or port, or no local address is free.
 pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
     let Some((target, ports)) = args.arguments.split_first().filter(|(_, ports)| !ports.is_empty()) else {
         return Err(Failure::message(
@@ -55,35 +60,108 @@ pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
             "unable to forward port because pod is not running. Current status={phase}"
         )));
     }
-    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
-    let path = pods.path(pod.namespace(), Some(pod.name()), Some("portforward"));
-    let socket = upgrade::websocket(ctx.client().await?, &path, &[TUNNEL_PROTOCOL]).await?;
-    let spdy = Arc::new(Spdy::client(upgrade::tunnel(socket.messages)));
+    let addresses = addresses(&args.address)?;
+    let ports = ports.iter().map(|port| parse_port(port, service.as_ref(), &pod));
+    let ports: Vec<(u16, u16)> = ports.collect::<Result<_, _>>()?;
+    let spdy = Arc::new(tunnel(ctx, &pod).await?);
     let requests = Arc::new(AtomicU32::new(0));
     let mut tasks = tokio::task::JoinSet::new();
-    for port in ports {
-        let (local, remote) = parse_port(port, service.as_ref(), &pod)?;
-        let listener = TcpListener::bind(("127.0.0.1", local)).await.map_err(|e| {
-            Failure::message(format!("unable to listen on port {local}: Listeners failed to create with the following errors: [unable to create listener: Error listen tcp4 127.0.0.1:{local}: bind: {e}]"))
-        })?;
-        let local = listener.local_addr()?.port();
-        ctx.print(&format!("Forwarding from 127.0.0.1:{local} -> {remote}\n"));
-        let (spdy, requests) = (spdy.clone(), requests.clone());
-        tasks.spawn(async move {
-            while let Ok((connection, _)) = listener.accept().await {
-                let request = requests.fetch_add(1, Ordering::Relaxed);
-                let spdy = spdy.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = forward(&spdy, connection, local, remote, request).await {
-                        eprint(&format!("error forwarding port {remote}: {error}\n"));
-                    }
-                });
-            }
-        });
+    for (local, remote) in ports {
+        for (listener, local) in listen(&addresses, local).await? {
+            ctx.print(&format!("Forwarding from {} -> {remote}\n", listener.local_addr()?));
+            let (spdy, requests) = (spdy.clone(), requests.clone());
+            tasks.spawn(accept(listener, spdy, requests, local, remote));
+        }
     }
     tokio::select! {
         () = crate::signals::shutdown() => Ok(()),
+        () = spdy.closed() => Err(Failure::message("lost connection to pod")),
         _ = tasks.join_next() => Ok(()),
+    }
+}
+
+async fn tunnel(ctx: &Context, pod: &Object) -> Result<Spdy, Failure> {
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let path = pods.path(pod.namespace(), Some(pod.name()), Some("portforward"));
+    let socket = upgrade::websocket(ctx.client().await?, &path, &[TUNNEL_PROTOCOL]).await?;
+    Ok(Spdy::client(upgrade::tunnel(socket.messages)))
+}
+
+/// The addresses to listen on; `localhost` is one of each family, of which one may be missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Address {
+    ip: IpAddr,
+    required: bool,
+}
+
+fn addresses(given: &[String]) -> Result<Vec<Address>, Failure> {
+    let mut found: Vec<Address> = Vec::new();
+    for text in given {
+        match text.as_str() {
+            "localhost" => {
+                found.push(Address { ip: Ipv4Addr::LOCALHOST.into(), required: false });
+                found.push(Address { ip: Ipv6Addr::LOCALHOST.into(), required: false });
+            }
+            text => {
+                let ip = text.parse().map_err(|_| Failure::message(format!("{text} is not a valid IP")))?;
+                found.push(Address { ip, required: true });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Listeners for one local port on every address. A port of 0 becomes the same free port on each.
+async fn listen(addresses: &[Address], port: u16) -> Result<Vec<(TcpListener, u16)>, Failure> {
+    let (mut listeners, mut errors, mut port) = (Vec::new(), Vec::new(), port);
+    for Address { ip, required } in addresses {
+        match TcpListener::bind((*ip, port)).await {
+            Ok(listener) => {
+                port = listener.local_addr()?.port();
+                listeners.push((listener, port));
+            }
+            Err(error) => {
+                let family = if ip.is_ipv4() { "tcp4" } else { "tcp6" };
+                let why = match error.kind() {
+                    std::io::ErrorKind::AddrInUse => "address already in use".to_string(),
+                    std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+                    std::io::ErrorKind::AddrNotAvailable => "cannot assign requested address".to_string(),
+                    _ => error.to_string(),
+                };
+                let at = std::net::SocketAddr::new(*ip, port);
+                errors.push(format!("unable to create listener: Error listen {family} {at}: bind: {why}"));
+                if *required {
+                    listeners.clear();
+                    break;
+                }
+            }
+        }
+    }
+    match listeners.is_empty() {
+        false => Ok(listeners),
+        true => {
+            let all = errors.join(" ");
+            let why = format!(
+                "unable to listen on port {port}: Listeners failed to create with the following errors: [{all}]"
+            );
+            eprint(&format!("{}\n", why.replacen("unable", "Unable", 1)));
+            Err(Failure::message(format!(
+                "unable to listen on any of the requested ports: [{{{port} {port}}}]"
+            )))
+        }
+    }
+}
+
+/// Takes local connections; one that the pod refuses ends alone.
+async fn accept(listener: TcpListener, spdy: Arc<Spdy>, requests: Arc<AtomicU32>, local: u16, remote: u16) {
+    while let Ok((connection, _)) = listener.accept().await {
+        let request = requests.fetch_add(1, Ordering::Relaxed);
+        let spdy = spdy.clone();
+        tokio::spawn(async move {
+            if let Err(error) = forward(&spdy, connection, local, remote, request).await {
+                eprint(&format!("error forwarding port {remote}: {error}\n"));
+            }
+        });
     }
 }
 
@@ -97,7 +175,10 @@ fn parse_port(text: &str, service: Option<&Object>, pod: &Object) -> Result<(u16
         let matches =
             |p: &&Value| p["name"] == remote || remote.parse::<u16>().is_ok_and(|number| p["port"] == number);
         let port = ports.clone().find(matches).ok_or_else(|| {
-            Failure::message(format!("Service {} does not have a service port {remote}", service.name()))
+            Failure::message(match remote.parse::<u16>() {
+                Ok(_) => format!("Service {} does not have a service port {remote}", service.name()),
+                Err(_) => format!("Service '{}' does not have a named port '{remote}'", service.name()),
+            })
         })?;
         wanted = match &port["targetPort"] {
             Value::Null => port["port"].clone(),
@@ -106,7 +187,12 @@ fn parse_port(text: &str, service: Option<&Object>, pod: &Object) -> Result<(u16
     }
     let number = match wanted.as_u64().or_else(|| wanted.as_str()?.parse().ok()) {
         Some(number) => u16::try_from(number).map_err(|_| bad())?,
-        None => named_port(pod, wanted.as_str().unwrap_or_default()).ok_or_else(bad)?,
+        None => {
+            let name = wanted.as_str().unwrap_or_default();
+            named_port(pod, name).ok_or_else(|| {
+                Failure::message(format!("Pod '{}' does not have a named port '{name}'", pod.name()))
+            })?
+        }
     };
     let local = match local {
         "" => 0,
@@ -147,4 +233,40 @@ async fn forward(
 fn eprint_handling(local: u16) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "Handling connection for {local}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn localhost_is_both_families_and_an_address_that_is_taken_is_named() {
+        let both = addresses(&["localhost".to_string()]).unwrap();
+        let listeners = listen(&both, 0).await.unwrap();
+        let port = listeners[0].1;
+        assert!(listeners.iter().all(|(_, p)| *p == port));
+        let one = addresses(&["127.0.0.1".to_string()]).unwrap();
+        let error = listen(&one, port).await.unwrap_err();
+        assert!(error.to_string().contains("unable to listen on any of the requested ports"), "{error}");
+        assert!(addresses(&["example.org".to_string()]).is_err());
+    }
+
+    #[test]
+    fn a_services_port_becomes_its_targets() {
+        let object = |value| Object::from_value(value).unwrap();
+        let pod = object(
+            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": {"containers": [
+            {"name": "c", "ports": [{"name": "web", "containerPort": 8080}]}]}}),
+        );
+        let service = object(
+            json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {"ports": [
+            {"name": "http", "port": 80, "targetPort": "web"}]}}),
+        );
+        assert_eq!(parse_port("9000:http", Some(&service), &pod).unwrap(), (9000, 8080));
+        assert_eq!(parse_port("80", Some(&service), &pod).unwrap(), (80, 8080));
+        assert_eq!(parse_port(":web", None, &pod).unwrap(), (0, 8080));
+        assert!(parse_port("81", Some(&service), &pod).is_err());
+    }
 }

@@ -8,9 +8,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::DryRun;
+use super::apply::{LAST_APPLIED, last_applied};
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::{field_validation, print_result};
-use super::delete;
+use super::delete::{self, DeletionFlags};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -32,15 +33,21 @@ pub struct ReplaceArgs {
     /// Name of the manager used to track field ownership.
     #[arg(long, default_value = "kubectl-replace")]
     pub field_manager: String,
-    /// If true, immediately remove resources from API and create them anew.
+    /// How `--force` deletes.
+    #[command(flatten)]
+    pub deletion: DeletionFlags,
+    /// If true, wait for resources to be gone before returning. This waits for finalizers.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub force: bool,
-    /// Period of time in seconds given to the resource to terminate gracefully. Only with --force.
-    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
-    pub grace_period: i64,
-    /// The length of time to wait before giving up on a delete. Only with --force.
-    #[arg(long, default_value = "0s")]
-    pub timeout: String,
+    pub wait: bool,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
+    /// If specified, replace will operate on the subresource of the requested object.
+    #[arg(long)]
+    pub subresource: Option<String>,
+    /// Raw URI to PUT to the server. Uses the transport specified by the kubeconfig file.
+    #[arg(long)]
+    pub raw: Option<String>,
     /// Must be one of: strict (or true), warn, ignore (or false).
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
     pub validate: String,
@@ -54,12 +61,19 @@ pub async fn run(ctx: &Context, args: ReplaceArgs) -> Result<(), Failure> {
     if args.files.is_empty() {
         return Err(Failure::message("must specify one of -f and -k"));
     }
+    if let Some(path) = &args.raw {
+        let manifest = args.files.read()?.into_iter().next();
+        let body = manifest.map(|m| m.object.into_value());
+        let answer = ctx.client().await?.send(request::request(Method::PUT, path, body.as_ref())).await?;
+        ctx.print(&String::from_utf8_lossy(answer.body()));
+        return Ok(());
+    }
     let dry_run = DryRun::parse(&args.dry_run)?;
     let output = args.print.printer()?;
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &[], &args.files, &Selection::default()).await? {
         let Some(manifest) = &target.manifest else { continue };
-        let replaced = match args.force {
+        let replaced = match args.deletion.force {
             true => recreate(ctx, &args, &target, &manifest.object).await,
             false => replace(ctx, &args, dry_run, &target, &manifest.object).await,
         };
@@ -79,9 +93,14 @@ async fn replace(
     object: &Object,
 ) -> Result<Object, Failure> {
     let mut object = object.clone();
+    if args.save_config || object.annotation(LAST_APPLIED).is_some() {
+        let text = last_applied(&object);
+        object.set_annotation(LAST_APPLIED, &text);
+    }
     // Without a version in the manifest the current one is replaced, whatever it is.
     if object.resource_version().is_empty() {
-        let live = target.get(ctx).await?;
+        let path = target.path(args.subresource.as_deref());
+        let live: Object = ctx.client().await?.request(request::request(Method::GET, &path, None)).await?;
         object.set_resource_version(live.resource_version());
     }
     let query = query(&[
@@ -89,7 +108,11 @@ async fn replace(
         ("fieldManager", Some(args.field_manager.clone())),
         ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
     ]);
-    let request = request::request(Method::PUT, &(target.path(None) + &query), Some(object.as_value()));
+    let request = request::request(
+        Method::PUT,
+        &(target.path(args.subresource.as_deref()) + &query),
+        Some(object.as_value()),
+    );
     Ok(ctx.client().await?.request(request).await?)
 }
 
@@ -100,9 +123,9 @@ async fn recreate(
     target: &Target,
     object: &Object,
 ) -> Result<Object, Failure> {
-    let mut options = json!({"propagationPolicy": "Background"});
-    if args.grace_period >= 0 {
-        options["gracePeriodSeconds"] = args.grace_period.into();
+    let mut options = json!({"propagationPolicy": args.deletion.policy()?});
+    if args.deletion.grace_period >= 0 {
+        options["gracePeriodSeconds"] = args.deletion.grace_period.into();
     }
     let client = ctx.client().await?;
     let delete = request::request(Method::DELETE, &target.path(None), Some(&options));
@@ -115,8 +138,7 @@ async fn recreate(
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
     }
-    let limit = crate::time::parse_duration(&args.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs());
-    delete::wait_until_gone(ctx, target, "", limit).await?;
+    delete::wait_until_gone(ctx, target, "", args.deletion.limit()).await?;
     let query = query(&[
         ("fieldManager", Some(args.field_manager.clone())),
         ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),

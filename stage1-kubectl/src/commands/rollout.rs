@@ -15,6 +15,7 @@ use super::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
+use crate::printers::{PrintFlags, Printer};
 
 mod history;
 mod status;
@@ -67,6 +68,12 @@ pub struct RolloutTarget {
     /// The length of time to wait before ending watch, zero means never.
     #[arg(long, default_value = "0s")]
     pub timeout: String,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
+    /// Name of the manager used to track field ownership.
+    #[arg(long, default_value = "kubectl-rollout")]
+    pub field_manager: String,
     /// Must be "none", "server", or "client".
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     pub dry_run: String,
@@ -89,14 +96,15 @@ pub async fn run(ctx: &Context, args: RolloutArgs) -> Result<(), Failure> {
     if args.arguments.is_empty() && args.files.is_empty() {
         return Err(Failure::message("required resource not specified"));
     }
+    let printer = args.print.printer()?.map(Printer::typed);
     let selection = Selection { label_selector: args.selector.as_deref(), all: true, ..Selection::default() };
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &args.arguments, &args.files, &selection).await? {
         let done = match verb {
-            Verb::History => history::show(ctx, &target, args.revision).await,
-            Verb::Undo => history::undo(ctx, &target, args.to_revision, dry_run).await,
+            Verb::History => history::show(ctx, &target, args.revision, printer.as_ref()).await,
+            Verb::Undo => history::undo(ctx, &target, args.to_revision, dry_run, printer.as_ref()).await,
             Verb::Status => follow(ctx, &target, &args).await,
-            verb => change(ctx, &target, verb, dry_run).await,
+            verb => change(ctx, &target, verb, &args, printer.as_ref()).await,
         };
         failures.extend(done.err());
     }
@@ -115,7 +123,14 @@ enum Verb {
 }
 
 /// Pause, resume and restart: one field each.
-async fn change(ctx: &Context, target: &Target, verb: Verb, dry_run: DryRun) -> Result<(), Failure> {
+async fn change(
+    ctx: &Context,
+    target: &Target,
+    verb: Verb,
+    args: &RolloutTarget,
+    printer: Option<&Printer>,
+) -> Result<(), Failure> {
+    let dry_run = DryRun::parse(&args.dry_run)?;
     let before = target.get(ctx).await?;
     let mut after = before.clone();
     let name = target.display_name();
@@ -152,9 +167,9 @@ async fn change(ctx: &Context, target: &Target, verb: Verb, dry_run: DryRun) -> 
     };
     let result: Object = match dry_run {
         DryRun::Client => after,
-        _ => send_change(ctx, target, &before, &after, "kubectl-rollout", dry_run).await?,
+        _ => send_change(ctx, target, &before, &after, &args.field_manager, dry_run).await?,
     };
-    print_result(ctx, None, &result, done, dry_run)
+    print_result(ctx, printer, &result, done, dry_run)
 }
 
 /// Prints the status again whenever it changes, until the rollout is done.

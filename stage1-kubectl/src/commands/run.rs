@@ -10,12 +10,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::DryRun;
-use super::create::print_result;
+use super::builder::FilenameFlags;
+use super::create::{print_result, saved};
+use super::delete::DeletionFlags;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch;
-use crate::printers::{Output, PrintFlags, zero_values};
+use crate::printers::{Output, PrintFlags, Printer, zero_values};
 use crate::request::{self, query};
 use crate::resource::GroupVersionKind;
 
@@ -84,6 +86,18 @@ pub struct RunArgs {
     /// The length of time to wait until at least one pod is running.
     #[arg(long, default_value = "1m0s")]
     pub pod_running_timeout: String,
+    /// If true, the configuration of current object will be saved in its annotation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub save_config: bool,
+    /// Files (of objects that --rm deletes with the pod).
+    #[command(flatten)]
+    pub files: FilenameFlags,
+    /// If true, wait for resources to be gone before returning. This waits for finalizers.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub wait: bool,
+    /// How the pod is deleted, with --rm.
+    #[command(flatten)]
+    pub deletion: DeletionFlags,
     /// Name of the manager used to track field ownership.
     #[arg(long, default_value = "kubectl-run")]
     pub field_manager: String,
@@ -101,7 +115,7 @@ pub struct RunArgs {
 /// Flags that don't fit together, the server refused, or the attached container failed.
 pub async fn run(ctx: &Context, args: RunArgs) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&args.dry_run)?;
-    let output = args.print.printer()?;
+    let output = args.print.printer()?.map(Printer::typed);
     check(&args, dry_run)?;
     let pod = pod(&args)?;
     if let Some(port) = args.port.filter(|_| args.expose) {
@@ -138,6 +152,8 @@ async fn post(
     if dry_run == DryRun::Client {
         return Ok(object);
     }
+    let object = Object::from_value(saved(object.into_value(), args.save_config)?)
+        .map_err(|e| Failure::message(e.to_string()))?;
     let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some(args.field_manager.clone()))]);
     let namespace = object.namespace().map_or_else(|| ctx.namespace(), String::from);
     let path = resource.path(Some(&namespace), None, None) + &query;
@@ -183,7 +199,7 @@ fn check(args: &RunArgs, dry_run: DryRun) -> Result<(), Failure> {
 }
 
 /// Whether a text can name an image: `[host[:port]/]path[:tag][@digest]`.
-fn is_image(text: &str) -> bool {
+pub(super) fn is_image(text: &str) -> bool {
     let word = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
     let host = r"(?:(?:[a-zA-Z0-9][a-zA-Z0-9.-]*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?";
     let pattern =
@@ -246,14 +262,19 @@ fn pod(args: &RunArgs) -> Result<Object, Failure> {
     let spec = json!({"containers": [container], "dnsPolicy": "ClusterFirst", "restartPolicy": args.restart});
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     if let Some(text) = &args.overrides {
-        override_with(&mut pod, text, &args.override_type)?;
+        override_with(&mut pod, text, &args.override_type, &GroupVersionKind::new("", "v1", "Pod"))?;
     }
     zero_values::fill(&mut pod);
     Object::from_value(pod).map_err(|e| Failure::message(e.to_string()))
 }
 
-/// Changes the pod by a patch of one of the three kinds.
-fn override_with(pod: &mut Value, text: &str, override_type: &str) -> Result<(), Failure> {
+/// Changes a made object by a patch of one of the three kinds.
+pub(super) fn override_with(
+    pod: &mut Value,
+    text: &str,
+    override_type: &str,
+    gvk: &GroupVersionKind,
+) -> Result<(), Failure> {
     let overrides: Value = serde_json::from_str(text)
         .or_else(|_| serde_yaml::from_str(text))
         .map_err(|e| Failure::message(format!("invalid override: {e}")))?;
@@ -263,10 +284,7 @@ fn override_with(pod: &mut Value, text: &str, override_type: &str) -> Result<(),
             patch::apply_merge_patch(pod, &overrides);
             Ok(())
         }
-        "strategic" => {
-            let gvk = GroupVersionKind { group: String::new(), version: "v1".into(), kind: "Pod".into() };
-            Ok(patch::apply_strategic(pod, &overrides, &gvk)?)
-        }
+        "strategic" => Ok(patch::apply_strategic(pod, &overrides, gvk)?),
         other => Err(usage(&format!("invalid override type: {other}"))),
     }
 }

@@ -41,7 +41,7 @@ pub enum SetCommand {
     /// Update resource requests/limits on objects with pod templates.
     Resources(parts::ResourcesArgs),
     /// Set the selector on a resource.
-    Selector(change::ChangeFlags),
+    Selector(parts::SelectorArgs),
     /// Update the service account of a resource.
     #[command(visible_alias = "sa")]
     Serviceaccount(change::ChangeFlags),

@@ -64,6 +64,9 @@ pub struct TopFlags {
     /// Print the sum of the resource usage.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub sum: bool,
+    /// Enables using protocol-buffers to access Metrics API (they are read as JSON).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub use_protocol_buffers: bool,
     /// Compare with the node's capacity instead of its allocatable amounts.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub show_capacity: bool,

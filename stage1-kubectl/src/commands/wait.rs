@@ -13,7 +13,7 @@ use super::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::jsonpath;
+use crate::printers::{PrintFlags, jsonpath};
 
 /// Flags of `kubectl wait`.
 #[derive(Debug, Args)]
@@ -32,6 +32,15 @@ pub struct WaitArgs {
     /// Select all resources in the namespace of the specified resource types.
     #[arg(long)]
     pub all: bool,
+    /// If present, list the requested object(s) across all namespaces.
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub all_namespaces: bool,
+    /// If true, annotation will NOT contact api-server but run locally.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub local: bool,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Selector (label query) to filter on.
     #[arg(short = 'l', long)]
     pub selector: Option<String>,
@@ -111,18 +120,22 @@ pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
         label_selector: args.selector.as_deref(),
         field_selector: args.field_selector.as_deref(),
         all: args.all,
-        all_namespaces: false,
+        all_namespaces: args.all_namespaces,
     };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     if targets.is_empty() && !matches!(condition, Condition::Delete) {
         return Err(Failure::message("no matching resources found"));
     }
+    let printer = args.print.printer()?;
     let mut failures = Vec::new();
     for target in targets {
         let waiting = wait_for(ctx, &target, &condition);
         match tokio::time::timeout(limit, waiting).await {
-            Ok(Ok(true)) => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
-            Ok(Ok(false)) => {}
+            Ok(Ok(Some(live))) => match &printer {
+                Some(printer) => ctx.print(&printer.render(live.as_value())?),
+                None => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
+            },
+            Ok(Ok(None)) => {}
             Ok(Err(failure)) => failures.push(failure),
             Err(_) => failures.push(Failure::message(format!(
                 "timed out waiting for the condition on {}/{}",
@@ -142,8 +155,8 @@ fn done(condition: &Condition) -> &'static str {
 }
 
 /// What became of the waiting: an object that wasn't there from the start is no success worth a line.
-async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Result<bool, Failure> {
-    let mut seen = false;
+async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Result<Option<Object>, Failure> {
+    let (mut seen, mut last) = (false, None);
     let missing = || {
         let resource = target.resource.gvr.group_resource();
         Failure::from(crate::status::Status::not_found(&resource, &target.name))
@@ -154,8 +167,11 @@ async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Resu
             None if !existed && matches!(condition, Condition::Status(..) | Condition::Path(..)) => {
                 Err(missing())
             }
-            None if matches!(condition, Condition::Delete) => Ok(Some(existed)),
-            live => Ok(condition.holds(live).then_some(true)),
+            None if matches!(condition, Condition::Delete) => Ok(Some(last.take())),
+            live => {
+                last = live.cloned().or(last.take());
+                Ok(condition.holds(live).then(|| last.clone()))
+            }
         }
     })
     .await

@@ -105,6 +105,12 @@ impl Doc {
             .map_or_else(|_| "<unknown>".to_owned(), |then| human_duration(self.now.duration_since(then)))
     }
 
+    /// The page as it was written, its columns separated by tabs.
+    #[must_use]
+    pub fn unaligned(self) -> String {
+        self.text
+    }
+
     /// The aligned page.
     #[must_use]
     pub fn finish(self) -> String {

@@ -83,6 +83,9 @@ pub(super) fn yaml(text: &str, message: &str, line: usize, column: usize) -> Str
     {
         return parser(&format!("did not find expected ',' or '{close}'"));
     }
+    if has("did not find expected <document start>") {
+        return parser("did not find expected <document start>");
+    }
     if has("invalid trailing content") || has("misplaced bracket") {
         return parser("did not find expected key");
     }

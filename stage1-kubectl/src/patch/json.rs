@@ -109,6 +109,11 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchEr
     }
     let (tokens, last) = split(path);
     let parent = parent(document, &tokens).ok_or_else(|| no_path("replace", path))?;
+    if let Value::Object(map) = parent {
+        // Kubernetes' library takes a key that isn't there for one that is null.
+        map.insert(last.to_string(), value);
+        return Ok(());
+    }
     let missing =
         || PatchError::Missing(format!("replace operation does not apply: doc is missing key: {path}"));
     *child(parent, &last).ok_or_else(missing)? = value;
@@ -216,9 +221,8 @@ mod tests {
             error(json!([{"op": "remove", "path": "/a/x"}])),
             "error in remove for path: '/a/x': Unable to remove nonexistent key: x: missing value"
         );
-        assert_eq!(
-            error(json!([{"op": "replace", "path": "/x", "value": 1}])),
-            "replace operation does not apply: doc is missing key: /x: missing value"
-        );
+        let mut added = json!({"a": 1});
+        apply_json_patch(&mut added, &json!([{"op": "replace", "path": "/x", "value": 1}])).unwrap();
+        assert_eq!(added, json!({"a": 1, "x": 1}));
     }
 }

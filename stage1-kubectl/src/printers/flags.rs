@@ -6,7 +6,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::{Output, files, go_template, jsonpath};
+use super::{Output, files, go_template, jsonpath, typed};
 use crate::failure::Failure;
 
 /// The flags that say how objects are printed.
@@ -35,6 +35,8 @@ pub struct Printer {
     pub show_managed_fields: bool,
     /// Whether a template may name what isn't there.
     pub allow_missing_keys: bool,
+    /// Whether the object is a struct to kubectl, which orders its JSON.
+    pub typed: bool,
 }
 
 impl PrintFlags {
@@ -69,11 +71,18 @@ impl PrintFlags {
             form,
             show_managed_fields: self.show_managed_fields,
             allow_missing_keys: self.allow_missing_template_keys,
+            typed: false,
         })
     }
 }
 
 impl Printer {
+    /// For objects that kubectl makes itself, or reads as structs.
+    #[must_use]
+    pub fn typed(self) -> Self {
+        Printer { typed: true, ..self }
+    }
+
     /// The text of one object, or of a list.
     ///
     /// # Errors
@@ -88,6 +97,7 @@ impl Printer {
             }
         };
         match &self.form {
+            Output::Json if self.typed => Ok(typed::to_json(value)),
             Output::JsonPath(template) if !self.allow_missing_keys => {
                 jsonpath::render_strict(template, value).map_err(Failure::message)
             }

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 pub mod frame;
 mod stream;
@@ -53,6 +54,7 @@ pub struct Spdy {
     outgoing: mpsc::Sender<Bytes>,
     streams: Arc<Mutex<Streams>>,
     next: tokio::sync::Mutex<(u32, frame::HeaderWriter)>,
+    ended: CancellationToken,
 }
 
 impl Spdy {
@@ -62,9 +64,19 @@ impl Spdy {
         let (outgoing, frames) = mpsc::channel(QUEUED_FRAMES);
         let streams = Arc::new(Mutex::new(Streams::default()));
         tokio::spawn(write_frames(writer, frames));
-        tokio::spawn(read_frames(reader, streams.clone(), outgoing.downgrade()));
+        let ended = CancellationToken::new();
+        let (reading, over) = (read_frames(reader, streams.clone(), outgoing.downgrade()), ended.clone());
+        tokio::spawn(async move {
+            reading.await;
+            over.cancel();
+        });
         // Clients use odd numbers.
-        Spdy { outgoing, streams, next: tokio::sync::Mutex::new((1, frame::HeaderWriter::default())) }
+        Spdy { outgoing, streams, next: tokio::sync::Mutex::new((1, frame::HeaderWriter::default())), ended }
+    }
+
+    /// Waits until the other side is gone.
+    pub async fn closed(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Opens a stream and waits until the other side has accepted it. With `fin` nothing will be written to it.

@@ -23,10 +23,15 @@ use crate::request::{self, query};
 /// `kubectl apply …-last-applied`.
 #[derive(Debug, Subcommand)]
 pub enum LastAppliedCommand {
+    /// Edit latest last-applied-configuration annotations of a resource/object.
+    #[command(name = "edit-last-applied")]
+    Edit(super::edit_last_applied::EditLastAppliedArgs),
     /// View the latest last-applied-configuration annotations by type/name or file.
-    ViewLastApplied(ViewArgs),
+    #[command(name = "view-last-applied")]
+    View(ViewArgs),
     /// Set the last-applied-configuration annotation on a live object to match the contents of a file.
-    SetLastApplied(SetArgs),
+    #[command(name = "set-last-applied")]
+    Set(SetArgs),
 }
 
 /// Flags of `kubectl apply view-last-applied`.
@@ -86,8 +91,9 @@ pub fn last_applied(object: &Object) -> String {
 /// An object that isn't there or has no last manifest.
 pub async fn run(ctx: &Context, command: LastAppliedCommand) -> Result<(), Failure> {
     match command {
-        LastAppliedCommand::ViewLastApplied(args) => view(ctx, args).await,
-        LastAppliedCommand::SetLastApplied(args) => set(ctx, args).await,
+        LastAppliedCommand::Edit(args) => super::edit_last_applied::run(ctx, args).await,
+        LastAppliedCommand::View(args) => view(ctx, args).await,
+        LastAppliedCommand::Set(args) => set(ctx, args).await,
     }
 }
 

@@ -42,13 +42,13 @@ const DEFAULT_ALLOWLIST: &[&str] = &[
 ];
 
 /// What was applied: its uid, and where it lives.
-pub(super) struct Applied {
+pub(in crate::commands) struct Applied {
     uid: String,
     namespace: Option<String>,
 }
 
 impl Applied {
-    pub(super) fn of(resource: &ApiResource, object: &Object) -> Self {
+    pub(in crate::commands) fn of(resource: &ApiResource, object: &Object) -> Self {
         let namespace = object.namespace().filter(|_| resource.namespaced).map(String::from);
         Applied { uid: object.uid().to_string(), namespace }
     }
@@ -62,37 +62,56 @@ pub(super) async fn prune(
     output: Option<&Printer>,
     applied: &[Applied],
 ) -> Result<(), Failure> {
+    for (resource, object) in candidates(ctx, &args.prune_allowlist, args.selector.as_ref(), applied).await? {
+        if dry_run != DryRun::Client {
+            delete(ctx, args, &resource, &object, dry_run).await?;
+        }
+        print_result(ctx, output, &object, "pruned", dry_run)?;
+    }
+    Ok(())
+}
+
+/// What an earlier apply made and this one doesn't name.
+pub(in crate::commands) async fn candidates(
+    ctx: &Context,
+    allowlist: &[String],
+    selector: Option<&String>,
+    applied: &[Applied],
+) -> Result<Vec<(ApiResource, Object)>, Failure> {
+    let mut found = Vec::new();
     let uids: BTreeSet<&str> = applied.iter().map(|a| a.uid.as_str()).collect();
     let namespaces: BTreeSet<&str> = applied.iter().filter_map(|a| a.namespace.as_deref()).collect();
-    for resource in allowed(ctx, &args.prune_allowlist).await? {
+    for resource in allowed(ctx, allowlist).await? {
         let scopes: Vec<Option<&str>> = match resource.namespaced {
             true => namespaces.iter().copied().map(Some).collect(),
             false => vec![None],
         };
-        let params = ListParams { label_selector: args.selector.clone(), ..ListParams::default() };
+        let params = ListParams { label_selector: selector.cloned(), ..ListParams::default() };
         for scope in scopes {
             for object in list_all(ctx, &resource, scope, &params).await? {
                 let ours = object.annotation(LAST_APPLIED).is_some();
                 if !ours || uids.contains(object.uid()) || object.deletion_timestamp().is_some() {
                     continue;
                 }
-                if dry_run != DryRun::Client {
-                    delete(ctx, &resource, &object, dry_run).await?;
-                }
-                print_result(ctx, output, &object, "pruned", dry_run)?;
+                found.push((resource.clone(), object));
             }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 async fn delete(
     ctx: &Context,
+    args: &ApplyArgs,
     resource: &ApiResource,
     object: &Object,
     dry_run: DryRun,
 ) -> Result<(), Failure> {
-    let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+    let mut options =
+        json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": args.deletion.policy()?});
+    if let Some(seconds) = args.deletion.grace_period_seconds() {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
     if dry_run == DryRun::Server {
         options["dryRun"] = json!(["All"]);
     }

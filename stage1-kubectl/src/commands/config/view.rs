@@ -15,14 +15,14 @@ use super::files::{document, ordered};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::kubeconfig::{self, Config};
-use crate::printers::Output;
+use crate::printers::{Output, PrintFlags};
 
 /// Flags of `kubectl config view`.
 #[derive(Debug, Args)]
 pub struct ViewArgs {
-    /// Output format.
-    #[arg(short = 'o', long, default_value = "yaml")]
-    pub output: String,
+    /// How it is printed; YAML where nothing is asked for.
+    #[command(flatten)]
+    pub print: PrintFlags,
     /// Remove all information not used by current-context from the output.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub minify: bool,
@@ -42,7 +42,8 @@ pub struct ViewArgs {
 /// # Errors
 /// A file that can't be read, or a context that isn't there.
 pub fn run(ctx: &Context, args: &ViewArgs) -> Result<(), Failure> {
-    let output = Output::parse(&args.output)?;
+    let printer = args.print.printer()?;
+    let output = printer.map_or(Output::Yaml, |printer| printer.form);
     let paths = match ctx.flags.kubeconfig.as_str() {
         "" => kubeconfig::default_paths(),
         path => vec![PathBuf::from(path)],

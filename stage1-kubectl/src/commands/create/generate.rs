@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::{field_validation, print_result};
 use crate::client::ClientError;
 use crate::commands::DryRun;
-use crate::commands::apply::{LAST_APPLIED, last_applied};
+use crate::commands::apply::LAST_APPLIED;
 use crate::context::{Context, GlobalFlags};
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::printers::PrintFlags;
+use crate::printers::{self, PrintFlags, Printer};
 use crate::request::{self, query};
 use crate::resource::GroupVersionResource;
 
@@ -185,14 +185,14 @@ pub async fn run(ctx: &Context, generator: Generator) -> Result<(), Failure> {
 async fn submit(ctx: &Context, common: &Common, object: Value, resource: &str) -> Result<(), Failure> {
     let mut object = Object::from_value(object).map_err(|e| Failure::message(e.to_string()))?;
     let dry_run = DryRun::parse(&common.dry_run)?;
-    let output = common.print.printer()?;
+    let output = common.print.printer()?.map(Printer::typed);
     let cluster_wide =
         ["ClusterRole", "ClusterRoleBinding", "Namespace", "PriorityClass"].contains(&object.kind());
     if let Some(namespace) = ctx.flags.namespace.as_deref().filter(|_| !cluster_wide) {
         object.set_namespace(Some(namespace));
     }
     if common.save_config {
-        let text = last_applied(&object);
+        let text = printers::typed::to_line(object.as_value());
         object.set_annotation(LAST_APPLIED, &text);
     }
     if dry_run == DryRun::Client {

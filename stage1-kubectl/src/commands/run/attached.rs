@@ -20,7 +20,10 @@ pub(super) async fn follow(ctx: &Context, args: &RunArgs, pod: &Object) -> Resul
     let result = attach(ctx, args, pod).await;
     if args.rm {
         let path = path(pod, None);
-        let options = json!({"propagationPolicy": "Background"});
+        let mut options = json!({"propagationPolicy": args.deletion.policy()?});
+        if let Some(seconds) = args.deletion.grace_period_seconds() {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
         ctx.client().await?.send(request::request(Method::DELETE, &path, Some(&options))).await?;
         ctx.print(&format!("pod {:?} deleted\n", pod.name()));
     }

@@ -55,7 +55,7 @@ pub async fn each(
     change: impl Fn(&mut Object) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let dry_run = DryRun::parse(&flags.dry_run)?;
-    let output = flags.print.printer()?;
+    let output = flags.print.printer()?.map(Printer::typed);
     let mut failures = Vec::new();
     if flags.local {
         for manifest in flags.files.read()? {

@@ -30,6 +30,17 @@ pub struct ResourcesArgs {
     pub requests: String,
 }
 
+/// Flags of `kubectl set selector`.
+#[derive(Debug, Args)]
+pub struct SelectorArgs {
+    /// Shared flags.
+    #[command(flatten)]
+    pub shared: ChangeFlags,
+    /// If non-empty, the selectors update will only succeed if this is the current resource-version for the object.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub resource_version: String,
+}
+
 /// Flags of `kubectl set subject`.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
@@ -81,7 +92,8 @@ fn last<'a>(flags: &'a ChangeFlags, missing: &str) -> Result<(&'a [String], &'a 
 ///
 /// # Errors
 /// What couldn't be changed.
-pub async fn selector(ctx: &Context, args: ChangeFlags) -> Result<(), Failure> {
+pub async fn selector(ctx: &Context, flags: SelectorArgs) -> Result<(), Failure> {
+    let (args, version) = (flags.shared, flags.resource_version);
     let (resources, text) = last(&args, "one selector is required")?;
     let pairs = text.split(',').map(|pair| {
         let wrong = || Failure::message(format!("invalid selector {text:?}: only key=value is supported"));
@@ -94,6 +106,9 @@ pub async fn selector(ctx: &Context, args: ChangeFlags) -> Result<(), Failure> {
             return Err(Failure::message("setting a selector is only supported for Services"));
         }
         object.set("/spec/selector", Value::Object(labels.clone()));
+        if !version.is_empty() {
+            object.set_resource_version(&version);
+        }
         Ok(())
     };
     change::each(ctx, &args, resources, "selector updated", set).await

@@ -14,7 +14,7 @@ pub fn hash(object: &Value) -> String {
     match object["kind"].as_str() {
         Some("Secret") => {
             content["type"] = object.get("type").cloned().unwrap_or_else(|| "".into());
-            content["data"] = object.get("data").cloned().unwrap_or(Value::Null);
+            content["data"] = object.get("data").cloned().unwrap_or_else(|| json!({}));
         }
         _ => {
             content["data"] = object.get("data").cloned().unwrap_or_else(|| json!({}));
