@@ -138,12 +138,12 @@ async fn watchers_see_an_object_with_no_time_left_before_it_is_gone() {
     let mut request = DeleteRequest::at(jiff::Timestamp::UNIX_EPOCH);
     let pending = store.delete(NS, "a", &request, &policy, |_| ready(Ok(()))).await.unwrap();
     assert!(matches!(pending, Deleted::Pending(_)));
-    assert_eq!(pending.object().revision, 2);
+    assert_eq!(pending.object().revision, Revision(2));
     request.grace_period_seconds = Some(0);
     let gone = store.delete(NS, "a", &request, &policy, |_| ready(Ok(()))).await.unwrap();
     assert!(matches!(gone, Deleted::Removed(_)));
     // 3: no time left; 4: gone.
-    assert_eq!(gone.object().revision, 4);
+    assert_eq!(gone.object().revision, Revision(4));
     assert_eq!(gone.object().object.get_i64("/metadata/deletionGracePeriodSeconds"), Some(0));
     assert_eq!(store.get(NS, "a", At::Consistent).await.unwrap_err().code, 404);
 }
