@@ -33,12 +33,12 @@ struct Kubectl {
     kubeconfig: PathBuf,
 }
 
-/// Runs the demo on the pipeline of `flags.state_dir`, printing as it goes; returns the last lines.
+/// Runs the demo on the pipeline of a state directory, printing as it goes; returns the last lines.
 ///
 /// # Errors
 /// When a command fails or a Service doesn't answer.
-pub fn run(flags: &DemoFlags) -> anyhow::Result<String> {
-    let state_dir = stage1_kubectl::state_dir::StateDir::locate(flags.state_dir.clone());
+pub fn run(state_dir: Option<PathBuf>, flags: &DemoFlags) -> anyhow::Result<String> {
+    let state_dir = stage1_kubectl::state_dir::StateDir::locate(state_dir);
     let kubectl = Kubectl { program: beside_us(&flags.kubectl), kubeconfig: state_dir.admin_kubeconfig() };
     kubectl.show(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"])?;
     kubectl.apply(MANIFEST)?;

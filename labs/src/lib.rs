@@ -11,5 +11,7 @@ pub mod book;
 pub mod demo;
 /// Container images from files of this machine.
 pub mod image;
+/// Labs: a fault in one stage, to be diagnosed, repaired and graded.
+pub mod lab;
 /// The command line of `labs`.
 pub mod options;

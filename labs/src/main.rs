@@ -4,17 +4,21 @@
 //! Nothing of this is in Kubernetes.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use labs::options::{Command, Flags};
-use labs::{demo, image};
+use labs::{demo, image, lab};
+use stage1_kubectl::logging::LogOptions;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let done = match &flags.command {
         Command::Image(flags) => image::command::run(flags),
-        Command::Demo(flags) => demo::run(flags),
+        Command::Demo(demo) => demo::run(flags.state_dir.clone(), demo),
+        Command::Cluster => cluster(flags.state_dir.clone()),
+        Command::Lab(command) => lab::commands::run(flags.state_dir.clone(), command),
     };
     let (text, code) = match done {
         Ok(text) => (text, ExitCode::SUCCESS),
@@ -26,4 +30,19 @@ fn main() -> ExitCode {
     // A closed pipe (`labs image … | head`) is no reason to panic.
     let _ = std::io::stdout().write_all(text.as_bytes());
     code
+}
+
+/// Runs the lab cluster; the lines that a learner needs are printed as soon as it is ready.
+fn cluster(state_dir: Option<PathBuf>) -> anyhow::Result<String> {
+    stage1_kubectl::logging::init(&LogOptions::default())?;
+    lab::cluster::run(state_dir, |state_dir| {
+        let kubeconfig = lab::learner::kubeconfig(state_dir);
+        let lines = format!(
+            "The lab cluster is ready. In another terminal:\n  export KUBECONFIG={}\n  labs list\n  labs start SYMPTOM\nCtrl-C stops it.\n",
+            kubeconfig.display()
+        );
+        let _ = std::io::stdout().write_all(lines.as_bytes());
+        let _ = std::io::stdout().flush();
+    })?;
+    Ok(String::new())
 }

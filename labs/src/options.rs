@@ -7,10 +7,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::lab::commands::LabCommand;
+
 /// Six Stages: images, demo and labs.
 #[derive(Debug, Parser)]
 #[command(name = "labs", version)]
 pub struct Flags {
+    /// Directory of the cluster's state (default: ~/.six-stages)
+    #[arg(long, global = true, env = "STAGES_STATE_DIR", value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -23,6 +28,11 @@ pub enum Command {
     Image(Box<ImageFlags>),
     /// Deploy a web site on the running pipeline, send requests through its Services, print its pod's journey
     Demo(DemoFlags),
+    /// Run a cluster for labs: each component a process that can be stopped, edited and broken
+    Cluster,
+    /// The labs themselves
+    #[command(flatten)]
+    Lab(LabCommand),
 }
 
 /// Flags of `labs image`.
@@ -81,9 +91,6 @@ pub struct ImageFlags {
 /// Flags of `labs demo`.
 #[derive(Debug, Args)]
 pub struct DemoFlags {
-    /// The state directory of the running pipeline
-    #[arg(long, env = "STAGES_STATE_DIR")]
-    pub state_dir: Option<PathBuf>,
     /// The kubectl to use
     #[arg(long, default_value = "kubectl")]
     pub kubectl: PathBuf,

@@ -77,7 +77,7 @@ async fn start_proxiers(
         }));
     }
     if let Some(gateway) = gateway(cluster, nodes)
-        && let Err(error) = start_dns(cluster, gateway, &stopping).await
+        && let Err(error) = start_dns(&cluster.client("admin")?, gateway, &stopping).await
     {
         warn!(error = format!("{error:#}"), "No cluster DNS");
     }
@@ -124,8 +124,10 @@ fn gateway(cluster: &Cluster, nodes: &[NodeHandle]) -> Option<IpAddr> {
 }
 
 /// Serves DNS at the bridge and tells the cluster where.
-async fn start_dns(cluster: &Cluster, gateway: IpAddr, stopping: &CancellationToken) -> anyhow::Result<()> {
-    let client = cluster.client("admin")?;
+///
+/// # Errors
+/// The port is taken, or the API server refuses the Service.
+pub async fn start_dns(client: &Client, gateway: IpAddr, stopping: &CancellationToken) -> anyhow::Result<()> {
     dns::server::serve(SocketAddr::new(gateway, 53), CLUSTER_DOMAIN, client.clone(), stopping.clone())
         .await
         .with_context(|| format!("listen on {gateway}:53"))?;

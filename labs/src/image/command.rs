@@ -23,6 +23,14 @@ pub fn run(flags: &ImageFlags) -> anyhow::Result<String> {
         let out = flags.out.as_deref().context("name the tar to write")?;
         return write(out, &spec(flags)?);
     };
+    write_presets(dir)
+}
+
+/// Writes the ready-made images into a directory and returns a line an image.
+///
+/// # Errors
+/// As [`run`].
+pub fn write_presets(dir: &Path) -> anyhow::Result<String> {
     std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
     let mut lines = String::new();
     for (file, spec) in presets::all()? {

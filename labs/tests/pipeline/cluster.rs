@@ -285,7 +285,7 @@ fn spawn(wrapper: &[String], dir: &Path, args: &[&str]) -> Child {
 }
 
 /// Processes that name the state directory, and mounts below it.
-fn leftovers(dir: &Path) -> Vec<String> {
+pub fn leftovers(dir: &Path) -> Vec<String> {
     let name = dir.display().to_string();
     let mut left = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod failures;
+mod labs;
 mod modes;
 mod nodes;
 mod processes;
