@@ -71,8 +71,12 @@ async fn serve(state_dir: &StateDir, nodes: &Nodes, ready: impl FnOnce(&StateDir
     let shutdown = CancellationToken::new();
     let supervisor = tokio::spawn(supervisor::run(state_dir.clone(), shutdown.clone()));
     let started = async {
-        components::write(state_dir, &Manifest::control_plane(state_dir, &bin_dir()?, gateway))?;
+        let control_plane = Manifest::control_plane(state_dir, &bin_dir()?, gateway);
+        let (api_server, clients) = control_plane.split_at(1);
+        // The others end where they find no API server; they would come back, but it looks like a fault.
+        components::write(state_dir, api_server)?;
         wait_for("the API server", || async { answers(&state_dir.admin_kubeconfig()).await }).await?;
+        components::write(state_dir, clients)?;
         learner::write(state_dir, &learner::server(state_dir)?)?;
         let node = node_kubeconfigs(state_dir, IpAddr::V4(gateway))?;
         let handle = nodes.handles().into_iter().next().context("no node")?;

@@ -79,7 +79,7 @@ impl Manifest {
         Self { name: name.to_owned(), command: prefix.iter().cloned().chain([program]).chain(flags).collect() }
     }
 
-    /// The three components of the control plane.
+    /// The three components of the control plane, the API server first.
     pub fn control_plane(state_dir: &StateDir, bin: &Path, gateway: Ipv4Addr) -> Vec<Self> {
         let kubeconfig = |name: &str| state_dir.kubeconfig(name).display().to_string();
         let free_port = || ("secure-port", "0".to_owned());
