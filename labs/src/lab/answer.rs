@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn evidence_is_a_subject_a_path_and_a_value() {
-        let evidence = parse_evidence("Pod/web-* .status.conditions[?(@.type==\"Ready\")].status=False").unwrap();
+        let evidence =
+            parse_evidence("Pod/web-* .status.conditions[?(@.type==\"Ready\")].status=False").unwrap();
         assert_eq!(evidence.subject, "Pod/web-*");
         assert_eq!(evidence.path, ".status.conditions[?(@.type==\"Ready\")].status");
         assert_eq!(evidence.value, "False");
@@ -127,7 +128,9 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused_with_what_to_write() {
-        let parse = |stage, mechanism: &str, evidence: &[String]| Answer::parse(stage, "Pod/x", mechanism, evidence, &[]);
+        let parse = |stage, mechanism: &str, evidence: &[String]| {
+            Answer::parse(stage, "Pod/x", mechanism, evidence, &[])
+        };
         assert_eq!(parse(7, "healthy", &[]), Err(AnswerError::Stage(7)));
         assert_eq!(parse(4, "gremlins", &[]), Err(AnswerError::Mechanism("gremlins".to_owned())));
         assert_eq!(parse(4, "healthy", &vec!["Pod/x .a=1".to_owned(); 4]), Err(AnswerError::TooMuch(4)));

@@ -206,12 +206,18 @@ impl Lab {
     /// # Errors
     /// [`CatalogError`].
     pub fn with_seed(id: &str, seed: u64) -> Result<Self, CatalogError> {
-        let (id, text) =
-            FILES.iter().find(|(known, _)| *known == id).ok_or_else(|| CatalogError::Unknown(id.to_owned()))?;
-        let error = |source: Box<dyn std::error::Error + Send + Sync>| CatalogError::File { id: (*id).to_owned(), source };
+        let (id, text) = FILES
+            .iter()
+            .find(|(known, _)| *known == id)
+            .ok_or_else(|| CatalogError::Unknown(id.to_owned()))?;
+        let error = |source: Box<dyn std::error::Error + Send + Sync>| CatalogError::File {
+            id: (*id).to_owned(),
+            source,
+        };
         let documents = stage1_kubectl::manifest::documents(&fill(text, &names(id, seed)), id)
             .map_err(|source| error(Box::new(source)))?;
-        let [document] = <[_; 1]>::try_from(documents).map_err(|_| error("one document is expected".into()))?;
+        let [document] =
+            <[_; 1]>::try_from(documents).map_err(|_| error("one document is expected".into()))?;
         serde_json::from_value(document).map_err(|source| error(Box::new(source)))
     }
 

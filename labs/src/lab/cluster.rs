@@ -81,7 +81,8 @@ async fn serve(state_dir: &StateDir, nodes: &Nodes, ready: impl FnOnce(&StateDir
         let node = node_kubeconfigs(state_dir, IpAddr::V4(gateway))?;
         let handle = nodes.handles().into_iter().next().context("no node")?;
         let cgroup_root = format!("/{}", nodes.unique_name(NODE));
-        Machine { netns: handle.netns.clone().context("the node has no network namespace")? }.write(state_dir)?;
+        Machine { netns: handle.netns.clone().context("the node has no network namespace")? }
+            .write(state_dir)?;
         components::write(state_dir, &Manifest::node(state_dir, &bin_dir()?, &handle, &cgroup_root, &node)?)?;
         let client = Client::new(ClientConfig::from_kubeconfig(&state_dir.admin_kubeconfig(), None)?)?;
         stage6_proxy::pipeline::start_dns(&client, IpAddr::V4(gateway), &shutdown).await?;
@@ -119,7 +120,8 @@ impl Machine {
     /// No lab cluster has run there.
     pub fn read(state_dir: &StateDir) -> anyhow::Result<Self> {
         let path = Self::file(state_dir);
-        let text = std::fs::read(&path).with_context(|| format!("{}: no lab cluster has run here", path.display()))?;
+        let text = std::fs::read(&path)
+            .with_context(|| format!("{}: no lab cluster has run here", path.display()))?;
         Ok(serde_json::from_slice(&text)?)
     }
 }
@@ -137,7 +139,11 @@ pub fn bin_dir() -> anyhow::Result<PathBuf> {
     }
     for name in components::PROGRAMS {
         let path = dir.join(name);
-        ensure!(path.exists(), "{} is missing: cargo build --release --workspace --features labs/real", path.display());
+        ensure!(
+            path.exists(),
+            "{} is missing: cargo build --release --workspace --features labs/real",
+            path.display()
+        );
     }
     Ok(dir.to_owned())
 }
@@ -177,7 +183,10 @@ async fn node_is_ready(client: &Client) -> bool {
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-async fn wait_for<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) -> anyhow::Result<()> {
+async fn wait_for<F: Future<Output = bool>>(
+    what: &str,
+    mut condition: impl FnMut() -> F,
+) -> anyhow::Result<()> {
     let start = Instant::now();
     while !condition().await {
         ensure!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}; see the logs folder");

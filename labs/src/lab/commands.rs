@@ -90,9 +90,17 @@ fn mechanisms() -> String {
 pub fn run(state_dir: Option<std::path::PathBuf>, command: &LabCommand) -> anyhow::Result<String> {
     let state_dir = StateDir::new(state_dir)?;
     let engine = Engine::new(state_dir.clone());
-    if matches!(command, LabCommand::Start(_) | LabCommand::Answer(_) | LabCommand::Hint | LabCommand::Verify | LabCommand::Reset) {
+    if matches!(
+        command,
+        LabCommand::Start(_)
+            | LabCommand::Answer(_)
+            | LabCommand::Hint
+            | LabCommand::Verify
+            | LabCommand::Reset
+    ) {
         let given = std::env::var_os("KUBECONFIG");
-        learner::refuse_other_context(given.as_deref(), &learner::kubeconfig(&state_dir)).map_err(anyhow::Error::msg)?;
+        learner::refuse_other_context(given.as_deref(), &learner::kubeconfig(&state_dir))
+            .map_err(anyhow::Error::msg)?;
     }
     match command {
         LabCommand::List => list(&engine.files().progress()?),
@@ -107,7 +115,8 @@ pub fn run(state_dir: Option<std::path::PathBuf>, command: &LabCommand) -> anyho
         }
         LabCommand::Hint => Ok(format!("{}\n", engine.hint()?.trim_end())),
         LabCommand::Answer(flags) => {
-            let answer = Answer::parse(flags.stage, &flags.object, &flags.mechanism, &flags.evidence, &flags.healthy)?;
+            let answer =
+                Answer::parse(flags.stage, &flags.object, &flags.mechanism, &flags.evidence, &flags.healthy)?;
             Ok(show_diagnosis(&engine.answer(&answer)?))
         }
         LabCommand::Verify => {
@@ -132,7 +141,8 @@ pub fn word(verdict: Verdict) -> String {
 }
 
 fn list(progress: &Progress) -> anyhow::Result<String> {
-    let mut text = format!("{:<20} {:<10} {:>7}  {}\n", "SYMPTOM", "DIFFICULTY", "MINUTES", "WHAT THE PAGE SAYS");
+    let mut text =
+        format!("{:<20} {:<10} {:>7}  {}\n", "SYMPTOM", "DIFFICULTY", "MINUTES", "WHAT THE PAGE SAYS");
     for lab in engine::symptoms()? {
         let passed = progress.labs.values().any(|reached| reached.symptom == lab.symptom && reached.repaired);
         let done = if passed { " (repaired)" } else { "" };
@@ -144,7 +154,12 @@ fn list(progress: &Progress) -> anyhow::Result<String> {
 
 /// A graded diagnosis as text.
 pub fn show_diagnosis(diagnosis: &Diagnosis) -> String {
-    let mut text = format!("{}: {}\n{} of 100 points\n", word(diagnosis.ruling.verdict), diagnosis.ruling.text, diagnosis.points);
+    let mut text = format!(
+        "{}: {}\n{} of 100 points\n",
+        word(diagnosis.ruling.verdict),
+        diagnosis.ruling.text,
+        diagnosis.points
+    );
     for line in &diagnosis.evidence {
         let _ = writeln!(text, "  evidence {line}");
     }
@@ -156,7 +171,10 @@ pub fn progress(progress: &Progress) -> String {
     if progress.labs.is_empty() {
         return "Nothing yet: labs list, labs start SYMPTOM\n".to_owned();
     }
-    let mut text = format!("{:<20} {:>6} {:>9} {:>8} {:>5} {:>5} {:>12}\n", "SYMPTOM", "STARTS", "DIAGNOSIS", "REPAIRED", "HINTS", "WRONG", "REPAIR TOOK");
+    let mut text = format!(
+        "{:<20} {:>6} {:>9} {:>8} {:>5} {:>5} {:>12}\n",
+        "SYMPTOM", "STARTS", "DIAGNOSIS", "REPAIRED", "HINTS", "WRONG", "REPAIR TOOK"
+    );
     for reached in progress.labs.values() {
         let points = reached.diagnosis.map_or("-".to_owned(), |points| points.to_string());
         let repaired = if reached.repaired { "yes" } else { "no" };
@@ -173,7 +191,8 @@ pub fn progress(progress: &Progress) -> String {
 /// A class's results: a line a learner, a column a lab (points, and `+` for a repair).
 fn grade(dir: &Path) -> anyhow::Result<String> {
     let mut class: Vec<(String, Progress)> = Vec::new();
-    let mut entries: Vec<_> = std::fs::read_dir(dir).with_context(|| dir.display().to_string())?.flatten().collect();
+    let mut entries: Vec<_> =
+        std::fs::read_dir(dir).with_context(|| dir.display().to_string())?.flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::path);
     for entry in entries {
         let path = entry.path();
@@ -187,7 +206,8 @@ fn grade(dir: &Path) -> anyhow::Result<String> {
         class.push((if progress.learner.is_empty() { name } else { progress.learner.clone() }, progress));
     }
     let labs: Vec<String> = catalog::all(0)?.into_iter().map(|lab| lab.id).collect();
-    let tried: Vec<&String> = labs.iter().filter(|id| class.iter().any(|(_, progress)| progress.labs.contains_key(*id))).collect();
+    let tried: Vec<&String> =
+        labs.iter().filter(|id| class.iter().any(|(_, progress)| progress.labs.contains_key(*id))).collect();
     let mut text = format!("{:<20}", "LEARNER");
     for id in &tried {
         let _ = write!(text, " {id:>6}");
@@ -211,7 +231,8 @@ fn grade(dir: &Path) -> anyhow::Result<String> {
 
 fn show_components(state_dir: &StateDir) -> anyhow::Result<String> {
     let status = std::fs::read(components::status_file(state_dir)).unwrap_or_else(|_| b"{}".to_vec());
-    let status: std::collections::BTreeMap<String, super::cluster::supervisor::ComponentStatus> = serde_json::from_slice(&status)?;
+    let status: std::collections::BTreeMap<String, super::cluster::supervisor::ComponentStatus> =
+        serde_json::from_slice(&status)?;
     if !components::running(state_dir) {
         return Ok(format!("no lab cluster runs in {}: labs cluster\n", state_dir.root().display()));
     }

@@ -83,7 +83,8 @@ impl Engine {
     /// # Errors
     /// There is none.
     pub fn under_way(&self) -> anyhow::Result<(Lab, Session)> {
-        let session = self.files.session()?.context("NOT_BROKEN: no lab is under way (labs start SYMPTOM)")?;
+        let session =
+            self.files.session()?.context("NOT_BROKEN: no lab is under way (labs start SYMPTOM)")?;
         Ok((Lab::with_seed(&session.lab, session.seed)?, session))
     }
 
@@ -96,7 +97,11 @@ impl Engine {
     /// # Errors
     /// No lab cluster, another lab under way, or `HARNESS`: the fault did not show (the lab is reset then).
     pub fn start(&self, word: &str, seed: u64) -> anyhow::Result<Started> {
-        ensure!(components::running(&self.state_dir), "no lab cluster runs in {}: labs cluster", self.state_dir.root().display());
+        ensure!(
+            components::running(&self.state_dir),
+            "no lab cluster runs in {}: labs cluster",
+            self.state_dir.root().display()
+        );
         if let Some(session) = self.files.session()? {
             bail!("{} is under way: labs verify, or labs reset", session.symptom);
         }
@@ -151,7 +156,10 @@ impl Engine {
         let fresh: Vec<_> = lab.hints.iter().filter(|hint| !session.hints.contains(&hint.text)).collect();
         let fits = fresh.iter().find(|hint| hint.when.as_ref().is_some_and(|when| when.check(&world).holds));
         let Some(hint) = fits.or_else(|| fresh.iter().find(|hint| hint.when.is_none())) else {
-            return Ok(format!("That was all. The last one was: {}", session.hints.last().cloned().unwrap_or_default()));
+            return Ok(format!(
+                "That was all. The last one was: {}",
+                session.hints.last().cloned().unwrap_or_default()
+            ));
         };
         session.hints.push(hint.text.clone());
         self.files.set_session(Some(&session))?;
@@ -165,7 +173,8 @@ impl Engine {
     pub fn answer(&self, answer: &Answer) -> anyhow::Result<Diagnosis> {
         let (lab, mut session) = self.under_way()?;
         let world = self.world(&lab, session.seed)?;
-        let looked: Vec<Looked> = answer.evidence.iter().map(|evidence| look_up(evidence, &world, &session)).collect();
+        let looked: Vec<Looked> =
+            answer.evidence.iter().map(|evidence| look_up(evidence, &world, &session)).collect();
         let diagnosis = grade::diagnosis(&lab, answer, &looked, session.wrong);
         let since = seconds_since(&session.broken_at);
         if answer.stage == lab.truth.stage {
@@ -224,25 +233,47 @@ impl Engine {
         let world = RealWorld::new(self.state_dir.clone(), namespace)?;
         self.restore(&world)?;
         self.files.set_session(None)?;
-        let what = session.map_or_else(|| "no lab was under way".to_owned(), |session| format!("{} is over", session.symptom));
+        let what = session.map_or_else(
+            || "no lab was under way".to_owned(),
+            |session| format!("{} is over", session.symptom),
+        );
         Ok(format!("{what}; the cluster is healthy"))
     }
 
     /// Components, kubeconfig, taints and namespaces as they were.
     fn restore(&self, world: &RealWorld) -> anyhow::Result<()> {
-        ensure!(components::running(&self.state_dir), "no lab cluster runs in {}: labs cluster", self.state_dir.root().display());
+        ensure!(
+            components::running(&self.state_dir),
+            "no lab cluster runs in {}: labs cluster",
+            self.state_dir.root().display()
+        );
         for name in components::PROGRAMS.iter().filter(|name| **name != "kubectl") {
             components::restore(&self.state_dir, name)?;
         }
         learner::write(&self.state_dir, &learner::server(&self.state_dir)?)?;
         source_copy::remove(&self.state_dir)?;
-        wait(&Probe::Value { subject: "Node/node-1".into(), path: ".metadata.name".into(), is: "node-1".into() }, world)?;
+        wait(
+            &Probe::Value {
+                subject: "Node/node-1".into(),
+                path: ".metadata.name".into(),
+                is: "node-1".into(),
+            },
+            world,
+        )?;
         for name in lab_namespaces(world)? {
-            let all = ["delete", "pods", "--all", "--grace-period=1", "--wait=false", "-n", &name].map(str::to_owned);
+            let all = ["delete", "pods", "--all", "--grace-period=1", "--wait=false", "-n", &name]
+                .map(str::to_owned);
             world.kubectl(&all)?;
             world.kubectl(&["delete", "namespace", &name, "--wait=false"].map(str::to_owned))?;
         }
-        let taints = ["patch", "node", "node-1", "--type=merge", "-p", r#"{"spec":{"taints":null,"unschedulable":null}}"#];
+        let taints = [
+            "patch",
+            "node",
+            "node-1",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"taints":null,"unschedulable":null}}"#,
+        ];
         world.kubectl(&taints.map(str::to_owned))?;
         let start = Instant::now();
         while let Some(why) = unhealthy(world) {
@@ -300,7 +331,9 @@ pub fn wait(probe: &Probe, world: &RealWorld) -> anyhow::Result<Seen> {
 
 /// The proof of the cause as it stands now.
 fn record(lab: &Lab, world: &RealWorld) -> Vec<Recorded> {
-    let value = |subject: &str, path: &str| Some(values(&world.subject(subject).ok()??, path)).filter(|value| !value.is_empty());
+    let value = |subject: &str, path: &str| {
+        Some(values(&world.subject(subject).ok()??, path)).filter(|value| !value.is_empty())
+    };
     lab.truth
         .evidence
         .iter()
@@ -314,7 +347,9 @@ fn look_up(evidence: &super::answer::Evidence, world: &RealWorld, session: &Sess
     let then = session
         .recorded
         .iter()
-        .filter(|recorded| recorded.key.path == evidence.path && recorded.key.subject.eq_ignore_ascii_case(&evidence.subject))
+        .filter(|recorded| {
+            recorded.key.path == evidence.path && recorded.key.subject.eq_ignore_ascii_case(&evidence.subject)
+        })
         .map(|recorded| recorded.value.clone());
     let found = now.into_iter().chain(then).filter(|value| !value.is_empty()).collect();
     Looked { evidence: evidence.clone(), found }

@@ -28,7 +28,10 @@ pub fn tripped(guards: &[Guard], audit_lines: &str, namespace: &str, since: &str
             let event = by_people.iter().find(|event| trips(guard, event, namespace))?;
             let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let name = text("/objectRef/name");
-            Some(format!("{} ({} {} {name})", guard.why, text("/verb"), text("/objectRef/resource")).replace(" )", ")"))
+            Some(
+                format!("{} ({} {} {name})", guard.why, text("/verb"), text("/objectRef/resource"))
+                    .replace(" )", ")"),
+            )
         })
         .collect()
 }
@@ -38,7 +41,9 @@ fn succeeded_since(event: &Value, since: &str) -> bool {
     let received = event["requestReceivedTimestamp"].as_str().unwrap_or_default();
     let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
     let dry = event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun="));
-    (200..300).contains(&code) && !dry && matches!((time(received), time(since)), (Some(at), Some(start)) if at >= start)
+    (200..300).contains(&code)
+        && !dry
+        && matches!((time(received), time(since)), (Some(at), Some(start)) if at >= start)
 }
 
 fn by_a_person(event: &Value) -> bool {
@@ -93,13 +98,22 @@ mod tests {
     fn components_refusals_older_requests_and_broken_lines_trip_nothing() {
         let at = "2026-01-01T00:00:05.000000Z";
         let lines = [
-            line("system:serviceaccount:kube-system:namespace-controller", "delete", "resourcequotas", 200, at),
+            line(
+                "system:serviceaccount:kube-system:namespace-controller",
+                "delete",
+                "resourcequotas",
+                200,
+                at,
+            ),
             line(HARNESS_USER, "delete", "resourcequotas", 200, at),
             line("learner", "delete", "resourcequotas", 403, at),
             line("learner", "delete", "resourcequotas", 200, "2025-12-31T23:59:59.000000Z"),
             line("learner", "delete", "pods", 200, at),
             "{\"verb\": \"dele".to_owned(),
         ];
-        assert_eq!(tripped(&guard(), &lines.join("\n"), "lab-shop", "2026-01-01T00:00:00Z"), Vec::<String>::new());
+        assert_eq!(
+            tripped(&guard(), &lines.join("\n"), "lab-shop", "2026-01-01T00:00:00Z"),
+            Vec::<String>::new()
+        );
     }
 }

@@ -61,7 +61,12 @@ pub fn refuse_other_context(given: Option<&OsStr>, lab: &Path) -> Result<(), Str
 pub fn write(state_dir: &StateDir, server: &str) -> anyhow::Result<()> {
     let pki = Pki::open(&state_dir.pki(), Timestamp::now())?;
     let masters = ["system:masters"];
-    pki.kubeconfig(&harness_kubeconfig(state_dir), HARNESS_USER, &Identity::new(HARNESS_USER, &masters), server)?;
+    pki.kubeconfig(
+        &harness_kubeconfig(state_dir),
+        HARNESS_USER,
+        &Identity::new(HARNESS_USER, &masters),
+        server,
+    )?;
     pki.kubeconfig(&kubeconfig(state_dir), LEARNER, &Identity::new(LEARNER, &masters), server)?;
     Ok(())
 }
@@ -72,8 +77,9 @@ pub fn write(state_dir: &StateDir, server: &str) -> anyhow::Result<()> {
 /// No API server has run there.
 pub fn server(state_dir: &StateDir) -> anyhow::Result<String> {
     let path = state_dir.root().join("apiserver.port");
-    let port = std::fs::read_to_string(&path)
-        .with_context(|| format!("{}: no API server has run here (start one: labs cluster)", path.display()))?;
+    let port = std::fs::read_to_string(&path).with_context(|| {
+        format!("{}: no API server has run here (start one: labs cluster)", path.display())
+    })?;
     Ok(format!("https://127.0.0.1:{}", port.trim()))
 }
 
@@ -123,7 +129,9 @@ mod tests {
         assert_eq!(refuse_other_context(Some(OsStr::new("/state/lab.kubeconfig")), lab), Ok(()));
         let other = refuse_other_context(Some(OsStr::new("/root/.kube/config")), lab).unwrap_err();
         assert!(other.contains("export KUBECONFIG=/state/lab.kubeconfig"), "{other}");
-        for given in [None, Some(OsStr::new("")), Some(OsStr::new("/state/lab.kubeconfig:/root/.kube/config"))] {
+        for given in
+            [None, Some(OsStr::new("")), Some(OsStr::new("/state/lab.kubeconfig:/root/.kube/config"))]
+        {
             assert!(refuse_other_context(given, lab).is_err(), "{given:?}");
         }
     }

@@ -98,7 +98,9 @@ impl Probe {
             },
             Probe::Kubectl { args, prints } => kubectl(world, args, prints, true),
             Probe::KubectlFails { args, prints } => kubectl(world, args, prints, false),
-            Probe::Steady { pod, seconds } => look(world, pod, |value| steady(pod, value, *seconds, world.now_seconds())),
+            Probe::Steady { pod, seconds } => {
+                look(world, pod, |value| steady(pod, value, *seconds, world.now_seconds()))
+            }
             Probe::SourceCopyPasses => match world.source_copy_passes() {
                 Ok(()) => Seen { holds: true, text: "the tests of your copy pass".to_owned() },
                 Err(why) => Seen { holds: false, text: why },
@@ -156,7 +158,9 @@ fn steady(pod: &str, value: Option<serde_json::Value>, seconds: i64, now: i64) -
     let restarts = values(&value, ".status.containerStatuses[*].restartCount");
     Seen {
         holds: age >= seconds,
-        text: format!("{pod} is Ready, its containers have run for {age} s (restarts {restarts}; {seconds} s are asked for)"),
+        text: format!(
+            "{pod} is Ready, its containers have run for {age} s (restarts {restarts}; {seconds} s are asked for)"
+        ),
     }
 }
 

@@ -117,10 +117,18 @@ impl RealWorld {
             None => (self.namespace.as_str(), kind, name),
         };
         let there = format!("--namespace={namespace}");
-        let args = if name.contains('*') { vec![kind, &there] } else { vec![kind, name, "--ignore-not-found", &there] };
+        let args = if name.contains('*') {
+            vec![kind, &there]
+        } else {
+            vec![kind, name, "--ignore-not-found", &there]
+        };
         let patience = format!("--request-timeout={PATIENCE}s");
-        let args: Vec<String> =
-            ["get"].iter().chain(&args).chain(&["-o", "json", &patience]).map(|arg| (*arg).to_owned()).collect();
+        let args: Vec<String> = ["get"]
+            .iter()
+            .chain(&args)
+            .chain(&["-o", "json", &patience])
+            .map(|arg| (*arg).to_owned())
+            .collect();
         let printed = self.kubectl(&args).map_err(|error| format!("{error:#}"))?;
         if printed.trim().is_empty() {
             return Ok(None);
@@ -138,7 +146,8 @@ impl RealWorld {
             return Ok(None);
         }
         let text = std::fs::read_to_string(components::status_file(&self.state_dir)).unwrap_or_default();
-        let all: std::collections::BTreeMap<String, ComponentStatus> = serde_json::from_str(&text).unwrap_or_default();
+        let all: std::collections::BTreeMap<String, ComponentStatus> =
+            serde_json::from_str(&text).unwrap_or_default();
         let manifest = manifests.get(name);
         let status = all.get(name);
         let state = match (manifest, status) {
@@ -149,7 +158,8 @@ impl RealWorld {
         };
         let log = self.state_dir.logs().join(format!("{name}.log"));
         let log = std::fs::read_to_string(log).unwrap_or_default();
-        let command = manifest.and_then(|manifest| manifest.as_ref().ok()).map(|manifest| manifest.command.join(" "));
+        let command =
+            manifest.and_then(|manifest| manifest.as_ref().ok()).map(|manifest| manifest.command.join(" "));
         Ok(Some(json!({
             "status": state,
             "restarts": status.map_or(0, |status| status.restarts),
@@ -164,16 +174,23 @@ impl RealWorld {
         let printed = self.kubectl(&args).map_err(|error| format!("{error:#}"))?;
         let list: Value = serde_json::from_str(&printed).map_err(|error| error.to_string())?;
         let events = list["items"].as_array().into_iter().flatten();
-        Ok(events.filter(|event| event["reason"] == reason).max_by_key(|event| event["lastTimestamp"].to_string()).cloned())
+        Ok(events
+            .filter(|event| event["reason"] == reason)
+            .max_by_key(|event| event["lastTimestamp"].to_string())
+            .cloned())
     }
 
     /// The learner's kubeconfig, with the end of its certificate.
     fn learner_config(&self) -> Result<Option<Value>, String> {
         let path = learner::kubeconfig(&self.state_dir);
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let documents = stage1_kubectl::manifest::documents(&text, "kubeconfig").map_err(|error| error.to_string())?;
+        let documents =
+            stage1_kubectl::manifest::documents(&text, "kubeconfig").map_err(|error| error.to_string())?;
         let mut config = documents.into_iter().next().unwrap_or_default();
-        let data = config.pointer("/users/0/user/client-certificate-data").and_then(Value::as_str).unwrap_or_default();
+        let data = config
+            .pointer("/users/0/user/client-certificate-data")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if let Some(end) = certificate_end(data) {
             config["certificateNotAfter"] = json!(end);
         }
@@ -188,10 +205,15 @@ impl RealWorld {
 /// The first object of a list whose name matches and that isn't being deleted.
 fn first_alive(list: &Value, pattern: &str) -> Option<Value> {
     let items = list["items"].as_array()?;
-    let fits = |item: &&Value| item.pointer("/metadata/name").and_then(Value::as_str).is_some_and(|name| matches(pattern, name));
+    let fits = |item: &&Value| {
+        item.pointer("/metadata/name").and_then(Value::as_str).is_some_and(|name| matches(pattern, name))
+    };
     let alive = |item: &&&Value| item.pointer("/metadata/deletionTimestamp").is_none();
     let fitting: Vec<&Value> = items.iter().filter(fits).collect();
-    fitting.iter().max_by_key(|item| (alive(item), item.pointer("/metadata/creationTimestamp").map(Value::to_string))).map(|item| (**item).clone())
+    fitting
+        .iter()
+        .max_by_key(|item| (alive(item), item.pointer("/metadata/creationTimestamp").map(Value::to_string)))
+        .map(|item| (**item).clone())
 }
 
 fn certificate_end(base64: &str) -> Option<String> {
@@ -211,7 +233,9 @@ impl World for RealWorld {
             Some((kind, name)) if kind.eq_ignore_ascii_case("component") => self.component(name),
             Some((kind, reason)) if kind.eq_ignore_ascii_case("event") => self.event(reason),
             Some((kind, name)) => self.get(kind, name),
-            None => Err("a subject is KIND/NAME, Component/NAME, Event/REASON, Kubeconfig or Trace".to_owned()),
+            None => {
+                Err("a subject is KIND/NAME, Component/NAME, Event/REASON, Kubeconfig or Trace".to_owned())
+            }
         }
     }
 

@@ -122,7 +122,8 @@ fn said(mut command: Command, failed: &str) -> Result<(), String> {
     }
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let telling = |line: &&str| line.starts_with("error") || line.contains("FAILED") || line.contains("panicked at");
+    let telling =
+        |line: &&str| line.starts_with("error") || line.contains("FAILED") || line.contains("panicked at");
     let lines: Vec<&str> = text.lines().filter(telling).take(4).collect();
     Err(format!("{failed}: {}", lines.join("; ")))
 }

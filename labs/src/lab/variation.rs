@@ -15,9 +15,18 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 /// Names of namespaces: all begin alike, so that a reset finds those of a lab that was cut short.
-const NAMESPACES: [&str; 8] =
-    ["lab-shop", "lab-bakery", "lab-library", "lab-harbour", "lab-cinema", "lab-garden", "lab-post", "lab-mill"];
-const APPS: [&str; 8] = ["storefront", "checkout", "catalogue", "basket", "search", "tickets", "orders", "mailer"];
+const NAMESPACES: [&str; 8] = [
+    "lab-shop",
+    "lab-bakery",
+    "lab-library",
+    "lab-harbour",
+    "lab-cinema",
+    "lab-garden",
+    "lab-post",
+    "lab-mill",
+];
+const APPS: [&str; 8] =
+    ["storefront", "checkout", "catalogue", "basket", "search", "tickets", "orders", "mailer"];
 const TEAMS: [&str; 6] = ["amber", "cobalt", "jade", "ruby", "slate", "umber"];
 
 /// What every lab namespace begins with.
@@ -30,7 +39,8 @@ pub fn names(lab: &str, seed: u64) -> BTreeMap<&'static str, String> {
         let number = digest.iter().take(4).fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte));
         number % from
     };
-    let pick = |what: &str, list: &[&'static str]| list.get(draw(what, list.len())).copied().unwrap_or_default();
+    let pick =
+        |what: &str, list: &[&'static str]| list.get(draw(what, list.len())).copied().unwrap_or_default();
     BTreeMap::from([
         ("ns", pick("ns", &NAMESPACES).to_owned()),
         ("app", pick("app", &APPS).to_owned()),

@@ -161,7 +161,11 @@ fn gate(cluster: &LabCluster, lab: &Lab, seed: u64) {
     assert!(verified.contains(lab.debrief.what_happened.lines().next().unwrap()), "{id}: {verified}");
     let start = Instant::now();
     println!("{}", cluster.ok(&["reset"]).trim());
-    println!("{id} seed {seed}: start {:.1} s, reset {:.1} s", started.as_secs_f64(), start.elapsed().as_secs_f64());
+    println!(
+        "{id} seed {seed}: start {:.1} s, reset {:.1} s",
+        started.as_secs_f64(),
+        start.elapsed().as_secs_f64()
+    );
     assert!(cluster.ok(&["reset"]).starts_with("no lab was under way"));
 }
 
@@ -182,7 +186,12 @@ fn answers(cluster: &LabCluster, lab: &Lab) {
     let recorded = cluster.session().recorded;
     assert!(lab.truth.evidence.is_empty() || !recorded.is_empty(), "{}: no proof was there", lab.id);
     let proof = recorded.iter().map(|seen| format!("{} {}={}", seen.key.subject, seen.key.path, seen.value));
-    let verdict = submit(lab.truth.stage, &lab.truth.objects[0], &lab.truth.mechanism, &proof.take(3).collect::<Vec<_>>());
+    let verdict = submit(
+        lab.truth.stage,
+        &lab.truth.objects[0],
+        &lab.truth.mechanism,
+        &proof.take(3).collect::<Vec<_>>(),
+    );
     let points = 100 - 10 * lab.wrong_answers.len();
     assert!(verdict.starts_with("PASS: "), "{}: {verdict}", lab.id);
     assert!(verdict.contains(&format!("\n{points} of 100 points\n")), "{}: {verdict}", lab.id);

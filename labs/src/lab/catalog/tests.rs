@@ -14,7 +14,11 @@ fn every_lab_is_complete_with_any_seed() {
             let id = &lab.id;
             assert!((1..=5).contains(&lab.difficulty) && lab.minutes > 0, "{id}");
             assert!(lab.truth.stage <= 6 && is_mechanism(&lab.truth.mechanism), "{id}");
-            assert_eq!(lab.truth.evidence.is_empty(), lab.truth.stage == 0, "{id}: only a control needs no proof");
+            assert_eq!(
+                lab.truth.evidence.is_empty(),
+                lab.truth.stage == 0,
+                "{id}: only a control needs no proof"
+            );
             assert!(lab.hints.iter().any(|hint| hint.when.is_none()), "{id}: the ladder has no rung");
             assert!(lab.truth.stage == 0 || !lab.solution.is_empty(), "{id}");
             let objects = stage1_kubectl::manifest::parse(&lab.objects, id).unwrap();
@@ -61,10 +65,16 @@ fn what_a_debrief_points_to_is_there() {
 #[test]
 fn the_right_answer_passes_and_each_wrong_one_gets_its_verdict() {
     for lab in all(3).unwrap() {
-        let answer = |stage, object: &str, mechanism: &str| Answer::parse(stage, object, mechanism, &[], &[]).unwrap();
+        let answer =
+            |stage, object: &str, mechanism: &str| Answer::parse(stage, object, mechanism, &[], &[]).unwrap();
         let verdict = |answer: &Answer| grade::diagnosis(&lab, answer, &[], 0).ruling.verdict;
         let truth = &lab.truth;
-        assert_eq!(verdict(&answer(truth.stage, &truth.objects[0], &truth.mechanism)), Verdict::Pass, "{}", lab.id);
+        assert_eq!(
+            verdict(&answer(truth.stage, &truth.objects[0], &truth.mechanism)),
+            Verdict::Pass,
+            "{}",
+            lab.id
+        );
         assert!(!lab.wrong_answers.is_empty(), "{}", lab.id);
         for wrong in &lab.wrong_answers {
             let given = answer(wrong.stage, &wrong.object, &wrong.mechanism);

@@ -76,7 +76,10 @@ impl Manifest {
     fn new(name: &str, prefix: &[String], bin: &Path, flags: &[(&str, String)]) -> Self {
         let program = bin.join(name).display().to_string();
         let flags = flags.iter().map(|(flag, value)| format!("--{flag}={value}"));
-        Self { name: name.to_owned(), command: prefix.iter().cloned().chain([program]).chain(flags).collect() }
+        Self {
+            name: name.to_owned(),
+            command: prefix.iter().cloned().chain([program]).chain(flags).collect(),
+        }
     }
 
     /// The three components of the control plane, the API server first.
@@ -89,9 +92,7 @@ impl Manifest {
             ("bind-address", format!("127.0.0.1,{gateway}")),
             ("advertise-address", gateway.to_string()),
         ];
-        let client = |name: &str| {
-            Self::new(name, &[], bin, &[("kubeconfig", kubeconfig(name)), free_port()])
-        };
+        let client = |name: &str| Self::new(name, &[], bin, &[("kubeconfig", kubeconfig(name)), free_port()]);
         vec![
             Self::new("kube-apiserver", &[], bin, &api),
             client("kube-controller-manager"),
@@ -190,7 +191,9 @@ pub fn read(state_dir: &StateDir) -> std::io::Result<BTreeMap<String, Result<Man
         let path = entry?.path();
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            let manifest = std::fs::read_to_string(&path).map_err(anyhow::Error::from).and_then(|text| parse(&stem, &text));
+            let manifest = std::fs::read_to_string(&path)
+                .map_err(anyhow::Error::from)
+                .and_then(|text| parse(&stem, &text));
             found.insert(stem, manifest.map_err(|error| format!("{}: {error:#}", path.display())));
         }
     }
@@ -199,7 +202,8 @@ pub fn read(state_dir: &StateDir) -> std::io::Result<BTreeMap<String, Result<Man
 
 fn parse(name: &str, text: &str) -> anyhow::Result<Manifest> {
     let documents = stage1_kubectl::manifest::documents(text, name)?;
-    let [document] = <[_; 1]>::try_from(documents).map_err(|_| anyhow::anyhow!("one document is expected"))?;
+    let [document] =
+        <[_; 1]>::try_from(documents).map_err(|_| anyhow::anyhow!("one document is expected"))?;
     let manifest: Manifest = serde_json::from_value(document)?;
     if manifest.name != name {
         bail!("the file is called {name}, the component {}", manifest.name);

@@ -70,7 +70,11 @@ pub enum Action {
 
 // ANCHOR: component-plan
 /// The difference between what should run and what runs.
-pub fn plan(desired: &BTreeMap<String, Manifest>, known: &BTreeMap<String, Known>, now: Instant) -> Vec<Action> {
+pub fn plan(
+    desired: &BTreeMap<String, Manifest>,
+    known: &BTreeMap<String, Known>,
+    now: Instant,
+) -> Vec<Action> {
     let mut actions = Vec::new();
     for (name, known) in known {
         if known.alive && desired.get(name) != Some(&known.manifest) {
@@ -115,7 +119,8 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
             process.notice_end();
         }
         let manifests = components::read(&state_dir).unwrap_or_default();
-        let sound = manifests.iter().filter_map(|(name, read)| Some((name.clone(), read.clone().ok()?))).collect();
+        let sound =
+            manifests.iter().filter_map(|(name, read)| Some((name.clone(), read.clone().ok()?))).collect();
         let known = processes.iter().map(|(name, process)| (name.clone(), process.known())).collect();
         for action in plan(&sound, &known, Instant::now()) {
             match action {
@@ -177,7 +182,8 @@ impl Process {
     }
 
     fn ended(&mut self, message: String) {
-        self.backoff = if self.started.elapsed() > STEADY { FIRST_BACKOFF } else { (self.backoff * 2).min(MAX_BACKOFF) };
+        self.backoff =
+            if self.started.elapsed() > STEADY { FIRST_BACKOFF } else { (self.backoff * 2).min(MAX_BACKOFF) };
         self.not_before = Some(Instant::now() + self.backoff);
         self.restarts += 1;
         self.message = message;
@@ -217,7 +223,9 @@ fn write_status(
     processes: &BTreeMap<String, Process>,
 ) {
     let status = |name: &String, read: &Result<Manifest, String>| match (read, processes.get(name)) {
-        (Err(message), _) => ComponentStatus { status: "invalid".into(), pid: None, restarts: 0, message: message.clone() },
+        (Err(message), _) => {
+            ComponentStatus { status: "invalid".into(), pid: None, restarts: 0, message: message.clone() }
+        }
         (Ok(_), process) => {
             let pid = process.and_then(|process| process.child.as_ref()).and_then(Child::id);
             ComponentStatus {
@@ -228,10 +236,13 @@ fn write_status(
             }
         }
     };
-    let all: BTreeMap<&String, ComponentStatus> = manifests.iter().map(|(name, read)| (name, status(name, read))).collect();
+    let all: BTreeMap<&String, ComponentStatus> =
+        manifests.iter().map(|(name, read)| (name, status(name, read))).collect();
     let path = components::status_file(state_dir);
     let new = path.with_extension("json.new");
-    let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::from).and_then(|text| std::fs::write(&new, text));
+    let written = serde_json::to_vec_pretty(&all)
+        .map_err(std::io::Error::from)
+        .and_then(|text| std::fs::write(&new, text));
     if let Err(error) = written.and_then(|()| std::fs::rename(&new, &path)) {
         tracing::warn!(%error, "Cannot write the components' status");
     }
@@ -259,7 +270,10 @@ mod tests {
         );
         let running = |flag| Known { manifest: manifest("a", flag), alive: true, not_before: None };
         assert_eq!(plan(&map(vec![("a", manifest("a", "--x"))]), &map(vec![("a", running("--x"))]), now), []);
-        assert_eq!(plan(&BTreeMap::new(), &map(vec![("a", running("--x"))]), now), [Action::Stop("a".to_owned())]);
+        assert_eq!(
+            plan(&BTreeMap::new(), &map(vec![("a", running("--x"))]), now),
+            [Action::Stop("a".to_owned())]
+        );
         assert_eq!(
             plan(&map(vec![("a", manifest("a", "--new"))]), &map(vec![("a", running("--x"))]), now),
             [Action::Stop("a".to_owned()), Action::Start(manifest("a", "--new"))]
@@ -277,7 +291,10 @@ mod tests {
         let known = map(vec![("a", ended)]);
         let same = map(vec![("a", manifest("a", "--bad"))]);
         assert_eq!(plan(&same, &known, now), []);
-        assert_eq!(plan(&same, &known, now + Duration::from_secs(5)), [Action::Start(manifest("a", "--bad"))]);
+        assert_eq!(
+            plan(&same, &known, now + Duration::from_secs(5)),
+            [Action::Start(manifest("a", "--bad"))]
+        );
         let mended = manifest("a", "--good");
         assert_eq!(plan(&map(vec![("a", mended.clone())]), &known, now), [Action::Start(mended)]);
     }

@@ -6,7 +6,8 @@ use super::*;
 use crate::lab::session::Reached;
 
 fn reached(symptom: &str, points: Option<u32>, repaired: bool) -> Reached {
-    let mut reached = Reached { symptom: symptom.to_owned(), starts: 1, diagnosis: points, repaired, ..Reached::default() };
+    let mut reached =
+        Reached { symptom: symptom.to_owned(), starts: 1, diagnosis: points, repaired, ..Reached::default() };
     if repaired {
         reached.times.insert("repaired".to_owned(), 95);
     }

@@ -10,7 +10,8 @@ fn lab() -> Lab {
 }
 
 fn looked(path: &str, value: &str, found: &str) -> Looked {
-    let evidence = Evidence { subject: "Pod/web-*".to_owned(), path: path.to_owned(), value: value.to_owned() };
+    let evidence =
+        Evidence { subject: "Pod/web-*".to_owned(), path: path.to_owned(), value: value.to_owned() };
     Looked { evidence, found: [found].into_iter().filter(|f| !f.is_empty()).map(str::to_owned).collect() }
 }
 
@@ -42,7 +43,10 @@ fn evidence_must_have_been_there_and_must_prove_the_cause() {
     assert!(judge(invented).1.ends_with("what stands there is default-scheduler"));
     assert!(judge(Looked { found: Vec::new(), ..proof }).1.ends_with("nothing is there"));
     let symptom = judge(looked(".status.phase", "Pending", "Pending"));
-    assert_eq!(symptom, (false, "Pod/web-* .status.phase=Pending: true, but it proves a symptom, not the cause".to_owned()));
+    assert_eq!(
+        symptom,
+        (false, "Pod/web-* .status.phase=Pending: true, but it proves a symptom, not the cause".to_owned())
+    );
 }
 
 #[test]

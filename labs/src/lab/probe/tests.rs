@@ -41,10 +41,26 @@ fn check(world: &Small, yaml: &str) -> (bool, String) {
 fn a_probe_says_what_it_saw() {
     let world = Small(BTreeMap::from([("Deployment/web", json!({"status": {"readyReplicas": 2}}))]));
     for (yaml, holds, text) in [
-        ("{value: {subject: Deployment/web, path: .status.readyReplicas, is: '2'}}", true, "Deployment/web .status.readyReplicas is 2"),
-        ("{value: {subject: Deployment/web, path: .status.readyReplicas, is: '3'}}", false, "Deployment/web .status.readyReplicas is 2"),
-        ("{value: {subject: Deployment/web, path: .status.x, is: ''}}", true, "Deployment/web .status.x is not set"),
-        ("{value: {subject: Deployment/none, path: .status.x, is: '1'}}", false, "Deployment/none .status.x is not set"),
+        (
+            "{value: {subject: Deployment/web, path: .status.readyReplicas, is: '2'}}",
+            true,
+            "Deployment/web .status.readyReplicas is 2",
+        ),
+        (
+            "{value: {subject: Deployment/web, path: .status.readyReplicas, is: '3'}}",
+            false,
+            "Deployment/web .status.readyReplicas is 2",
+        ),
+        (
+            "{value: {subject: Deployment/web, path: .status.x, is: ''}}",
+            true,
+            "Deployment/web .status.x is not set",
+        ),
+        (
+            "{value: {subject: Deployment/none, path: .status.x, is: '1'}}",
+            false,
+            "Deployment/none .status.x is not set",
+        ),
         ("{value: {subject: Deployment/hidden, path: .x, is: ''}}", false, "Deployment/hidden: forbidden"),
         ("{absent: Deployment/none}", true, "there is no Deployment/none"),
         ("{present: Deployment/none}", false, "there is no Deployment/none"),
@@ -52,7 +68,11 @@ fn a_probe_says_what_it_saw() {
         ("{answers: {service: shop, port: 80}}", false, "Service shop on port 80: connection refused"),
         ("{kubectl: {args: [get, pods], prints: '*web*'}}", true, "kubectl get pods: exit code 0, \"web\""),
         ("{kubectl: {args: [delete]}}", false, "kubectl delete: exit code 1, \"error: no\""),
-        ("{kubectl_fails: {args: [delete], prints: '*no*'}}", true, "kubectl delete: exit code 1, \"error: no\""),
+        (
+            "{kubectl_fails: {args: [delete], prints: '*no*'}}",
+            true,
+            "kubectl delete: exit code 1, \"error: no\"",
+        ),
         ("source_copy_passes", false, "a test fails"),
         ("{not: source_copy_passes}", true, "a test fails"),
         ("{all: [{present: Deployment/web}, {absent: Deployment/web}]}", false, "Deployment/web is there"),
@@ -69,7 +89,9 @@ fn steady_counts_from_the_last_start() {
             "containerStatuses": [{"restartCount": 3, "state": {"running": {"startedAt": started}}}],
         }})
     };
-    let steady = |pod: Value| check(&Small(BTreeMap::from([("Pod/web-*", pod)])), "{steady: {pod: 'Pod/web-*', seconds: 30}}");
+    let steady = |pod: Value| {
+        check(&Small(BTreeMap::from([("Pod/web-*", pod)])), "{steady: {pod: 'Pod/web-*', seconds: 30}}")
+    };
     assert!(steady(pod("2026-01-01T00:00:20Z", "True")).0);
     let (holds, text) = steady(pod("2026-01-01T00:00:50Z", "True"));
     assert!(!holds);
