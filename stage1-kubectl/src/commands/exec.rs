@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn flags_between_pod_and_command_are_ours_and_those_after_it_are_not() {
         let args = Exec::parse_from(["exec", "p", "-c", "web", "-it", "--", "sh", "-c", "id"]).args;
-        assert_eq!((args.pods, args.container.as_str()), (vec!["p".to_owned()], "web"));
+        assert_eq!((args.pods, args.streams.container.as_str()), (vec!["p".to_owned()], "web"));
         assert_eq!(args.command, ["sh", "-c", "id"]);
-        assert!(args.stdin && args.tty);
+        assert!(args.streams.stdin && args.streams.tty);
     }
 }
