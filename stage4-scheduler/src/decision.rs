@@ -10,15 +10,17 @@
 //! # In Kubernetes
 //! `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 
+use std::sync::Arc;
+
+use crate::equivalence_cache::EquivalenceCache;
 use crate::fit_error::FitError;
 use crate::framework::PreBindAction;
-use crate::plugins::default_preemption::PostFilterResult;
+use crate::plugins::default_preemption::{DefaultPreemption, PostFilterResult};
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::schedule_pod::{ScheduleResult, schedule_pod};
 use crate::snapshot::Snapshot;
 
-// ANCHOR: decide
 /// What becomes of a pod.
 #[derive(Clone, Debug)]
 pub enum Decision {
@@ -38,9 +40,36 @@ pub enum Decision {
     },
 }
 
+// ANCHOR: decide
 /// Decides about one pod. `chance` breaks ties.
 pub fn decide(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, chance: u64) -> Decision {
-    match schedule_pod(profile, pod, snapshot, chance) {
+    conclude(profile, pod, snapshot, schedule_pod(profile, pod, snapshot, chance), |preemption, error| {
+        preemption.post_filter(profile, pod, snapshot, error, chance as usize)
+    })
+}
+
+/// The same decision, made faster for pods like those before.
+pub fn decide_remembering(
+    memory: &mut EquivalenceCache,
+    profile: &Profile,
+    pod: &Arc<PodInfo>,
+    snapshot: &Snapshot,
+    chance: u64,
+) -> Decision {
+    let scheduled = memory.schedule(profile, pod, snapshot, chance);
+    conclude(profile, pod, snapshot, scheduled, |preemption, error| {
+        memory.post_filter(preemption, profile, pod, snapshot, (error, chance as usize))
+    })
+}
+
+fn conclude(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    scheduled: Result<ScheduleResult, FitError>,
+    post_filter: impl FnOnce(&DefaultPreemption, &FitError) -> PostFilterResult,
+) -> Decision {
+    match scheduled {
         Ok(result) => {
             let node = snapshot.get(&result.suggested_host);
             let steps =
@@ -51,7 +80,7 @@ pub fn decide(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, chance: u64
         Err(mut error) => {
             let preemption = match &profile.preemption {
                 Some(preemption) if error.num_all_nodes > 0 && !error.is_internal() => {
-                    preemption.post_filter(profile, pod, snapshot, &error, chance as usize)
+                    post_filter(preemption, &error)
                 }
                 _ => PostFilterResult::default(),
             };

@@ -13,6 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads the clock and writes to the API server")]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,12 +22,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::json;
 use stage1_kubectl::client::Client;
 use stage1_kubectl::request::Patch;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::pod_info::PodInfo;
 
 /// Events that may wait to be written.
 const QUEUE_LENGTH: usize = 2000;
+/// Writes in flight: one after another would be slower than bindings are.
+const WRITES_AT_A_TIME: usize = 16;
 /// A series without news for so long has ended.
 const FINISH_TIME: Duration = Duration::from_secs(6 * 60);
 /// Longest message of an event.
@@ -122,6 +125,7 @@ fn key(event: &Event) -> Key {
 
 async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
     let mut series: HashMap<Key, (Event, i32)> = HashMap::new();
+    let places = Arc::new(Semaphore::new(WRITES_AT_A_TIME));
     while let Some(event) = received.recv().await {
         let at = event.event_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let fresh = |known: &Event| {
@@ -136,22 +140,31 @@ async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
         if series.len() >= 4096 {
             series.retain(|_, (known, _)| fresh(known));
         }
-        let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        let api = client.namespaced::<Event>(&namespace);
-        if let Some((known, count)) = series.get_mut(&key(&event)).filter(|(known, _)| fresh(known)) {
-            *count += 1;
-            known.series =
-                Some(EventSeries { count: Some(*count), last_observed_time: event.event_time.clone() });
-            let name = known.metadata.name.clone().unwrap_or_default();
-            let patch = Patch::Strategic(json!({"series": known.series, "message": event.message}));
-            if api.patch(&name, &patch).await.is_ok() {
-                continue;
+        let continued =
+            series.get_mut(&key(&event)).filter(|(known, _)| fresh(known)).map(|(known, count)| {
+                *count += 1;
+                known.series =
+                    Some(EventSeries { count: Some(*count), last_observed_time: event.event_time.clone() });
+                let name = known.metadata.name.clone().unwrap_or_default();
+                (name, Patch::Strategic(json!({"series": known.series, "message": event.message})))
+            });
+        if continued.is_none() {
+            series.insert(key(&event), (event.clone(), 1));
+        }
+        // Closed never: the writer owns it.
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let api = client.namespaced::<Event>(event.metadata.namespace.as_deref().unwrap_or(""));
+        tokio::spawn(async move {
+            let _place = place;
+            if let Some((name, patch)) = continued
+                && api.patch(&name, &patch).await.is_ok()
+            {
+                return;
             }
-        }
-        match api.create(&event).await {
-            Ok(_) => drop(series.insert(key(&event), (event, 1))),
-            Err(error) => tracing::debug!(%error, "Unable to write event"),
-        }
+            if let Err(error) = api.create(&event).await {
+                tracing::debug!(%error, "Unable to write event");
+            }
+        });
     }
 }
 

@@ -15,9 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 
 use crate::framework::{Code, Status};
+use crate::node_to_status::NodeToStatus;
 
 // ANCHOR: fit-error
 /// No node fits: who refused which node, and why.
@@ -26,7 +26,7 @@ pub struct FitError {
     /// All nodes of the cluster, looked at or not.
     pub num_all_nodes: usize,
     /// The nodes that were looked at and refused.
-    pub statuses: Vec<(Arc<str>, Status)>,
+    pub statuses: NodeToStatus,
     /// What holds for all nodes that aren't in `statuses`.
     pub absent: Status,
     /// Why no node was even looked at.
@@ -64,12 +64,7 @@ impl std::error::Error for FitError {}
 impl FitError {
     /// Number of nodes by reason.
     pub fn histogram(&self) -> BTreeMap<&str, usize> {
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for (_, status) in &self.statuses {
-            for reason in &status.reasons {
-                *reasons.entry(reason.as_ref()).or_default() += 1;
-            }
-        }
+        let mut reasons = self.statuses.histogram();
         let absent = self.num_all_nodes.saturating_sub(self.statuses.len());
         if absent > 0 {
             for reason in &self.absent.reasons {
@@ -85,13 +80,15 @@ impl FitError {
             // No plugin was asked. A name that is no plugin's makes every event count.
             return BTreeSet::from(["NoNodes"]);
         }
-        let statuses = self.statuses.iter().map(|(_, status)| status.plugin);
-        statuses.chain([self.absent.plugin]).filter(|plugin| !plugin.is_empty()).collect()
+        let kinds = self.statuses.kinds();
+        let plugins = kinds.iter().map(|(status, _)| status.plugin);
+        plugins.chain([self.absent.plugin]).filter(|plugin| !plugin.is_empty()).collect()
     }
 
     /// True if a plugin failed rather than refused: the pod is tried again without waiting for an event.
     pub fn is_internal(&self) -> bool {
-        self.absent.code == Code::Error || self.statuses.iter().any(|(_, status)| status.code == Code::Error)
+        let kinds = self.statuses.kinds();
+        self.absent.code == Code::Error || kinds.iter().any(|(status, _)| status.code == Code::Error)
     }
 }
 
@@ -101,13 +98,15 @@ mod tests {
 
     #[test]
     fn reasons_are_sorted_as_text_and_absent_nodes_are_counted() {
-        let refused = |node: &str, status: Status| (Arc::from(node), status);
+        let refused = |node: &str, status: Status| (std::sync::Arc::from(node), status);
         let error = FitError {
             num_all_nodes: 12,
             statuses: vec![
                 refused("a", Status::unschedulable("Insufficient cpu")),
                 refused("b", Status::unschedulable("Insufficient cpu")),
-            ],
+            ]
+            .into_iter()
+            .collect(),
             absent: Status::unresolvable("node(s) were elsewhere"),
             post_filter_message: "preemption: no".to_owned(),
             ..FitError::default()

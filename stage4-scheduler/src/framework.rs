@@ -29,6 +29,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::node_info::NodeInfo;
+use crate::plugins::inter_pod_affinity::InterPodAffinity;
+use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -267,6 +269,21 @@ pub enum PreBindAction {
     },
 }
 
+/// What a plugin's answers about a pod depend on: tells [`crate::equivalence_cache`] what may be remembered.
+pub enum Depends<'p> {
+    /// On nothing: for a pod like this both `pre_filter` and `pre_score` say `Skip`.
+    Silent,
+    /// On the pod and the node that is asked about (and, for a score, on the spread of images). Such a plugin
+    /// doesn't look at the feasible nodes in `pre_score` and has no `Normalize::Own`.
+    Node,
+    /// On how many pods that match are in which domain.
+    Spread(&'p PodTopologySpread),
+    /// On which pods are in which domain, and what those want.
+    Affinity(&'p InterPodAffinity),
+    /// On anything: it must be asked anew for each pod.
+    Cluster,
+}
+
 // ANCHOR: plugin
 /// One rule of scheduling. Every method but `name` has a silent default.
 pub trait Plugin: Send + Sync {
@@ -291,6 +308,18 @@ pub trait Plugin: Send + Sync {
         _feasible: &[&NodeInfo],
     ) -> PreScore<'a> {
         PreScore::Skip
+    }
+
+    /// What the answers for pods like this one depend on. A plugin that doesn't say makes decisions slower,
+    /// never wrong.
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Cluster
+    }
+
+    /// May a pod that gets a node ever lift a refusal of this plugin? Bindings are the most frequent event by far: if
+    /// not, those who wait are not even asked.
+    fn waits_for_bindings(&self) -> bool {
+        true
     }
 
     /// Could this event lift a refusal of this plugin for this pod?

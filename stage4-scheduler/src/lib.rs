@@ -11,6 +11,7 @@
 //! 2. [`scheduling_queue`] hands out the most important pod.
 //! 3. [`snapshot`]: the cluster as of now, shared, not copied.
 //! 4. [`schedule_pod::schedule_pod`]: filter, score, select. Pure; the heart of the stage.
+//!    [`equivalence_cache`] gives the same answer sooner to pods that come in crowds.
 //! 5. Found: [`cache`] *assumes* the pod on the node, [`binding_cycle`] tells the API server, while
 //!    the next pod is being placed already.
 //! 6. Not found: [`fit_error`] says why, [`plugins::default_preemption`] may make room, [`failure`] writes
@@ -28,8 +29,9 @@ pub mod resource;
 // The cluster, as it is and as one cycle sees it.
 pub mod cache;
 pub mod snapshot;
-// The decision.
+// The decision, and how it is made sooner.
 pub mod decision;
+pub mod equivalence_cache;
 // Waiting.
 pub mod event_handlers;
 pub mod profiles;
@@ -40,6 +42,9 @@ pub mod events;
 pub mod failure;
 pub mod fit_error;
 pub mod metrics;
+pub mod node_to_status;
+// How fast all that is.
+pub mod bench;
 // The command line, and the whole of it running.
 pub mod options;
 pub mod pipeline;

@@ -14,6 +14,7 @@ use stage1_kubectl::client::{Client, ClientConfig};
 use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
 use stage1_kubectl::state_dir::StateDir;
+use stage4_scheduler::bench::live;
 use stage4_scheduler::options::Flags;
 use stage4_scheduler::pipeline::{self, COMPONENT};
 use tokio_util::sync::CancellationToken;
@@ -29,8 +30,36 @@ struct PipelineCli {
     v: u8,
 }
 
+/// `kube-scheduler bench`.
+#[derive(Parser)]
+#[command(name = "kube-scheduler bench", about = "How many pods a second get a node, on a real API server")]
+struct BenchCli {
+    /// Kubeconfig of the API server
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<std::path::PathBuf>,
+    /// Address of the API server, instead of the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    master: Option<String>,
+    #[command(flatten)]
+    bench: live::Flags,
+}
+
+async fn run_bench() -> anyhow::Result<()> {
+    let cli = BenchCli::parse_from(std::env::args_os().skip(1));
+    let config = ClientConfig::from_flags(cli.kubeconfig.as_deref(), cli.master.as_deref())
+        .context("no API server: give --kubeconfig")?
+        .with_user_agent("kube-scheduler-bench");
+    let server = config.server.clone();
+    let (workload, figures) = live::run(&Client::new(config)?, &server, &cli.bench).await?;
+    println!("{}", figures.line(&workload, cli.bench.nodes));
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("bench") {
+        return run_bench().await;
+    }
     if cluster_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]) {
         return run_component(Flags::parse()).await;
     }

@@ -170,6 +170,7 @@ impl NodeInfo {
 
 /// Removes without moving the rest: the order of a node's pods means nothing.
 fn take(pods: &mut Vec<Arc<PodInfo>>, uid: &str) -> Option<Arc<PodInfo>> {
-    let at = pods.iter().position(|pod| &*pod.uid == uid)?;
+    // From the end: most often it is the pod that was assumed a moment ago and is now confirmed.
+    let at = pods.iter().rposition(|pod| &*pod.uid == uid)?;
     Some(pods.swap_remove(at))
 }

@@ -53,4 +53,11 @@ impl Profiles {
             None => Hint::Queue,
         }
     }
+
+    /// Could a binding ever lift the plugin's refusal?
+    pub fn waits_for_bindings(&self, plugin: &str, pod: &PodInfo) -> bool {
+        self.of(pod)
+            .and_then(|profile| profile.plugin(plugin))
+            .is_none_or(|plugin| plugin.waits_for_bindings())
+    }
 }

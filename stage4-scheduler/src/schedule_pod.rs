@@ -31,8 +31,9 @@ use crate::framework::{
     Code, Filter, Normalize, PreFilter, PreScore, Status, WhatIf, normalize_proportionally,
 };
 use crate::node_info::NodeInfo;
+use crate::node_to_status::NodeToStatus;
 use crate::pod_info::PodInfo;
-use crate::profile::Profile;
+use crate::profile::{Profile, SharedPlugin};
 use crate::snapshot::Snapshot;
 
 #[cfg(test)]
@@ -61,7 +62,7 @@ pub struct ScheduleResult {
     /// The best nodes, best first; empty if there was nothing to compare.
     pub top: Vec<NodeScore>,
     /// The nodes that were refused, for whoever asks why.
-    pub refused: Vec<(Arc<str>, Status)>,
+    pub refused: NodeToStatus,
 }
 
 /// How many nodes [`ScheduleResult::top`] shows.
@@ -108,9 +109,21 @@ impl<'a> Rules<'a> {
     /// # Errors
     /// The status of the plugin that refuses the pod on every node.
     pub fn new(profile: &'a Profile, pod: &'a PodInfo, snapshot: &'a Snapshot) -> Result<Self, Status> {
-        let mut rules = Vec::with_capacity(profile.filters.len());
+        Rules::of(profile.filters.iter(), pod, snapshot)
+    }
+
+    /// Asks only these plugins.
+    ///
+    /// # Errors
+    /// As [`Rules::new`].
+    pub fn of(
+        plugins: impl Iterator<Item = &'a SharedPlugin>,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+    ) -> Result<Self, Status> {
+        let mut rules = Vec::new();
         let mut only: Option<(Vec<String>, Vec<&'static str>)> = None;
-        for plugin in &profile.filters {
+        for plugin in plugins {
             match plugin.pre_filter(pod, snapshot) {
                 PreFilter::Skip => {}
                 PreFilter::Reject(status) => return Err(status.by(plugin.name())),
@@ -125,6 +138,11 @@ impl<'a> Rules<'a> {
             }
         }
         Ok(Rules { rules, only })
+    }
+
+    /// True if no plugin named the only nodes worth looking at.
+    pub fn concern_all_nodes(&self) -> bool {
+        self.only.is_none()
     }
 
     /// The first objection of any rule.
@@ -163,7 +181,7 @@ impl<'a> Rules<'a> {
 
 struct Found<'a> {
     feasible: Vec<&'a NodeInfo>,
-    refused: Vec<(Arc<str>, Status)>,
+    refused: NodeToStatus,
 }
 
 fn find_nodes_that_fit<'a>(
@@ -188,13 +206,14 @@ fn find_nodes_that_fit<'a>(
     if let Some(node) = pod.nominated_node_name().and_then(|name| snapshot.get(name))
         && check(node).is_success()
     {
-        return Ok(Found { feasible: vec![node], refused: Vec::new() });
+        return Ok(Found { feasible: vec![node], refused: NodeToStatus::default() });
     }
-    let mut found = Found { feasible: Vec::new(), refused: Vec::new() };
+    let mut found = Found { feasible: Vec::new(), refused: NodeToStatus::new(snapshot.names().clone()) };
     let absent = match &rules.only {
         Some((names, plugins)) => {
-            for node in names.iter().filter_map(|name| snapshot.get(name)) {
-                sort_in(&mut found, node, check(node));
+            for at in names.iter().filter_map(|name| snapshot.position(name)) {
+                let node = &snapshot.nodes()[at];
+                sort_in(&mut found, at, node, check(node));
             }
             let reason = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
             // Signed by the first plugin, so that the queue knows whom an event must convince.
@@ -202,9 +221,10 @@ fn find_nodes_that_fit<'a>(
         }
         None => {
             let enough = profile.nodes_to_score.enough(num_all_nodes);
-            let (before, from) = snapshot.nodes().split_at(snapshot.start_node_index.min(num_all_nodes));
-            for node in from.iter().chain(before) {
-                sort_in(&mut found, node, check(node));
+            let start = snapshot.start_node_index.min(num_all_nodes);
+            for at in (start..num_all_nodes).chain(0..start) {
+                let node = &snapshot.nodes()[at];
+                sort_in(&mut found, at, node, check(node));
                 if found.feasible.len() >= enough {
                     break;
                 }
@@ -218,11 +238,11 @@ fn find_nodes_that_fit<'a>(
     Ok(found)
 }
 
-fn sort_in<'a>(found: &mut Found<'a>, node: &'a NodeInfo, status: Status) {
+fn sort_in<'a>(found: &mut Found<'a>, at: usize, node: &'a NodeInfo, status: Status) {
     if status.is_success() {
         found.feasible.push(node);
     } else {
-        found.refused.push((node.name.clone(), status));
+        found.refused.push(at, status);
     }
 }
 
@@ -264,18 +284,8 @@ fn prioritize(
             *total += weight * score;
         }
     }
-    let best = totals.iter().copied().max().unwrap_or(0);
-    let ties: Vec<usize> = (0..totals.len()).filter(|&at| totals[at] == best).collect();
-    let chosen = ties[usize::try_from(tie_breaker % ties.len() as u64).unwrap_or(0)];
-    let mut order: Vec<usize> = (0..totals.len()).filter(|&at| at != chosen).collect();
-    let shown = (TOP - 1).min(order.len());
-    if shown > 0 && shown < order.len() {
-        order.select_nth_unstable_by_key(shown - 1, |&at| std::cmp::Reverse(totals[at]));
-    }
-    order.truncate(shown);
-    order.sort_by_key(|&at| std::cmp::Reverse(totals[at]));
-    std::iter::once(chosen)
-        .chain(order)
+    select_hosts(&totals, tie_breaker)
+        .into_iter()
         .map(|at| NodeScore {
             node: feasible[at].name.clone(),
             total: totals[at],
@@ -283,3 +293,23 @@ fn prioritize(
         })
         .collect()
 }
+
+// ANCHOR: select-host
+/// Positions of the best totals: first the chosen one, picked from the highest by `tie_breaker`, then those
+/// that come next. Empty only if there are no totals.
+pub fn select_hosts(totals: &[i64], tie_breaker: u64) -> Vec<usize> {
+    let best = totals.iter().copied().max().unwrap_or(0);
+    let ties = totals.iter().filter(|total| **total == best).count().max(1);
+    let pick = usize::try_from(tie_breaker % ties as u64).expect("less than the number of nodes");
+    let chosen = (0..totals.len()).filter(|&at| totals[at] == best).nth(pick);
+    let mut next: Vec<usize> = Vec::with_capacity(TOP);
+    for at in (0..totals.len()).filter(|at| Some(*at) != chosen) {
+        if next.len() < TOP - 1 || next.last().is_some_and(|&last| totals[last] < totals[at]) {
+            let place = next.partition_point(|&other| totals[other] >= totals[at]);
+            next.insert(place, at);
+            next.truncate(TOP - 1);
+        }
+    }
+    chosen.into_iter().chain(next).collect()
+}
+// ANCHOR_END: select-host

@@ -22,7 +22,8 @@ use stage1_kubectl::journey_step;
 use stage3_controllers::informer::factory::InformerFactory;
 
 use crate::binding_cycle;
-use crate::decision::{Decision, decide};
+use crate::decision::{Decision, decide_remembering};
+use crate::equivalence_cache::EquivalenceCache;
 use crate::failure;
 use crate::metrics::Attempt;
 use crate::pod_info::PodInfo;
@@ -35,19 +36,20 @@ use crate::snapshot::Snapshot;
 /// Places pods for ever.
 pub async fn run(scheduler: Arc<Scheduler>, factory: &InformerFactory) {
     let mut snapshot = Snapshot::default();
+    let mut memory = EquivalenceCache::default();
     loop {
         let (next, deadline) = {
             let mut state = scheduler.state.lock();
             let next = state.queue.pop(scheduler.now());
             if next.is_some() {
                 state.cache.update(&mut snapshot);
-                snapshot.nominated = state.queue.nominator.shared();
+                state.queue.nominator.update(&mut snapshot);
             }
             (next, state.queue.next_deadline())
         };
         match next {
             Some(pod) => {
-                schedule_one(&scheduler, factory, pod, &mut snapshot);
+                schedule_one(&scheduler, factory, pod, &mut snapshot, &mut memory);
                 // The bindings just spawned, and whoever shares this thread, get their turn.
                 tokio::task::yield_now().await;
             }
@@ -68,6 +70,7 @@ fn schedule_one(
     factory: &InformerFactory,
     pod: QueuedPod,
     snapshot: &mut Snapshot,
+    memory: &mut EquivalenceCache,
 ) {
     let info = pod.info.clone();
     let Some(profile) = scheduler.profiles.of(&info).cloned() else {
@@ -78,7 +81,7 @@ fn schedule_one(
         return scheduler.state.lock().queue.done(&info.uid);
     }
     let before = scheduler.now();
-    let decision = decide(&profile, &info, snapshot, rand::random());
+    let decision = decide_remembering(memory, &profile, &info, snapshot, rand::random());
     scheduler.metrics.scheduling_algorithm_duration.observe((scheduler.now() - before).as_secs_f64());
     let attempt = |result| {
         let labels = Attempt { result, profile: profile.scheduler_name.clone() };
@@ -121,10 +124,7 @@ fn name(info: &PodInfo) -> String {
 
 /// How the choice came about: what was filtered and why, and the scores of the best.
 fn tell_journey(info: &PodInfo, result: &ScheduleResult) {
-    let mut reasons: std::collections::BTreeMap<&str, usize> = Default::default();
-    for reason in result.refused.iter().flat_map(|(_, status)| &status.reasons) {
-        *reasons.entry(reason).or_default() += 1;
-    }
+    let reasons = result.refused.histogram();
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let decided =
         format!("filtered: {} of {} nodes can take the pod", result.feasible_nodes, result.evaluated_nodes);

@@ -34,7 +34,7 @@
 //! `pkg/scheduler/backend/queue/{scheduling_queue,active_queue,backoff_queue}.go`. Left out: metrics by event.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,10 +42,12 @@ use crate::framework::{ClusterEvent, Hint};
 use crate::pod_info::PodInfo;
 use crate::profiles::Profiles;
 
+mod in_flight;
 mod nominator;
 #[cfg(test)]
 mod tests;
 
+use in_flight::InFlight;
 pub use nominator::Nominator;
 
 /// First pause after a failed try. With 0 a pod that fails for a bug would occupy the scheduler.
@@ -84,15 +86,6 @@ enum Place {
     InFlight,
 }
 
-/// A pod that is being tried just now.
-#[derive(Debug)]
-struct InFlight {
-    /// News from this number on is news for it.
-    first_event: u64,
-    /// Its latest version.
-    info: Arc<PodInfo>,
-}
-
 /// How many pods are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
@@ -112,11 +105,10 @@ pub struct SchedulingQueue {
     active: BTreeMap<Rank, QueuedPod>,
     backoff: BTreeMap<(Duration, u64), QueuedPod>,
     sleeping: HashMap<Arc<str>, QueuedPod>,
+    /// Those of them that a binding could help.
+    awaiting_bindings: HashSet<Arc<str>>,
     places: HashMap<Arc<str>, Place>,
-    in_flight: HashMap<Arc<str>, InFlight>,
-    events: VecDeque<ClusterEvent>,
-    /// Number of the first event in `events`.
-    first_event: u64,
+    in_flight: InFlight,
     sequence: u64,
     /// Pods that preemption made room for.
     pub nominator: Nominator,
@@ -130,10 +122,9 @@ impl SchedulingQueue {
             active: BTreeMap::new(),
             backoff: BTreeMap::new(),
             sleeping: HashMap::new(),
+            awaiting_bindings: HashSet::new(),
             places: HashMap::new(),
-            in_flight: HashMap::new(),
-            events: VecDeque::new(),
-            first_event: 0,
+            in_flight: InFlight::default(),
             sequence: 0,
             nominator: Nominator::default(),
         }
@@ -142,10 +133,8 @@ impl SchedulingQueue {
     /// A pod without a node is new or has changed.
     pub fn set(&mut self, info: Arc<PodInfo>, now: Duration) {
         self.nominator.set(&info, None);
-        if let Some(in_flight) = self.in_flight.get_mut(&info.uid) {
-            in_flight.info = info.clone();
-            self.remember(ClusterEvent::PodUpdated(info));
-            return;
+        if self.in_flight.update(&info) {
+            return self.in_flight.remember(ClusterEvent::PodUpdated(info));
         }
         let Some(mut pod) = self.take(&info.uid) else {
             let pod = QueuedPod {
@@ -189,23 +178,20 @@ impl SchedulingQueue {
             }
         };
         pod.attempts += 1;
-        let uid = pod.info.uid.clone();
-        self.places.insert(uid.clone(), Place::InFlight);
-        let first_event = self.first_event + self.events.len() as u64;
-        self.in_flight.insert(uid, InFlight { first_event, info: pod.info.clone() });
+        self.places.insert(pod.info.uid.clone(), Place::InFlight);
+        self.in_flight.start(pod.info.clone());
         Some(pod)
     }
     // ANCHOR_END: queue-pop
 
     /// The pod was refused by these plugins: it sleeps until something could help, or has helped meanwhile.
     pub fn return_refused(&mut self, mut pod: QueuedPod, rejectors: BTreeSet<&'static str>, now: Duration) {
-        let Some(in_flight) = self.in_flight.get(&pod.info.uid) else { return };
-        let skipped = usize::try_from(in_flight.first_event.saturating_sub(self.first_event)).unwrap_or(0);
-        pod.info = in_flight.info.clone();
+        let Some(latest) = self.in_flight.latest(&pod.info.uid) else { return };
+        pod.info = latest;
         // Refused by nobody: not a refusal but an error, whose pause is kept.
         let failed = rejectors.is_empty();
         (pod.rejectors, pod.failed, pod.since) = (rejectors, failed, now);
-        let helped = self.events.iter().skip(skipped).any(|event| self.helps(&pod, event));
+        let helped = self.in_flight.news(&pod.info.uid).any(|event| self.helps(&pod, event));
         self.done(&pod.info.uid.clone());
         if helped || pod.rejectors.is_empty() {
             self.put_ready(pod, now);
@@ -216,8 +202,8 @@ impl SchedulingQueue {
 
     /// The try ended in an error: again, after a pause.
     pub fn return_failed(&mut self, mut pod: QueuedPod, now: Duration) {
-        let Some(in_flight) = self.in_flight.get(&pod.info.uid) else { return };
-        pod.info = in_flight.info.clone();
+        let Some(latest) = self.in_flight.latest(&pod.info.uid) else { return };
+        pod.info = latest;
         (pod.rejectors, pod.failed, pod.since) = (BTreeSet::new(), true, now);
         self.done(&pod.info.uid.clone());
         self.put_ready(pod, now);
@@ -225,36 +211,30 @@ impl SchedulingQueue {
 
     /// The pod is in flight no more.
     pub fn done(&mut self, uid: &str) {
-        if self.in_flight.remove(uid).is_none() {
-            return;
-        }
-        self.places.remove(uid);
-        // Events that every pod in flight has seen aren't needed any more.
-        let end = self.first_event + self.events.len() as u64;
-        let needed = self.in_flight.values().map(|pod| pod.first_event).min().unwrap_or(end);
-        while self.first_event < needed {
-            self.events.pop_front();
-            self.first_event += 1;
+        if self.in_flight.land(uid) {
+            self.places.remove(uid);
         }
     }
 
     // ANCHOR: queue-event
     /// Something happened: wakes the pods that it could help.
     pub fn on_event(&mut self, event: ClusterEvent, now: Duration) {
-        let helped: Vec<Arc<str>> = self
-            .sleeping
-            .iter()
-            .filter(|(uid, pod)| {
-                matches!(self.places.get(*uid), Some(Place::Unschedulable)) && self.helps(pod, &event)
-            })
-            .map(|(uid, _)| uid.clone())
-            .collect();
+        let binding = matches!(event, ClusterEvent::AssignedPodAdded(_));
+        let wakes = |uid: &&Arc<str>| {
+            let asleep = matches!(self.places.get(*uid), Some(Place::Unschedulable));
+            asleep && self.sleeping.get(*uid).is_some_and(|pod| self.helps(pod, &event))
+        };
+        let helped: Vec<Arc<str>> = if binding {
+            self.awaiting_bindings.iter().filter(wakes).cloned().collect()
+        } else {
+            self.sleeping.keys().filter(wakes).cloned().collect()
+        };
         for uid in helped {
             if let Some(pod) = self.take(&uid) {
                 self.put_ready(pod, now);
             }
         }
-        self.remember(event);
+        self.in_flight.remember(event);
     }
     // ANCHOR_END: queue-event
 
@@ -315,12 +295,6 @@ impl SchedulingQueue {
             || pod.rejectors.iter().any(|plugin| self.profiles.hint(plugin, &pod.info, event) == Hint::Queue)
     }
 
-    fn remember(&mut self, event: ClusterEvent) {
-        if !self.in_flight.is_empty() {
-            self.events.push_back(event);
-        }
-    }
-
     /// To the active queue, by way of the gates and the pause.
     fn put_ready(&mut self, mut pod: QueuedPod, now: Duration) {
         if self.profiles.gated(&pod.info) {
@@ -352,6 +326,9 @@ impl SchedulingQueue {
 
     fn put_sleeping(&mut self, pod: QueuedPod) {
         self.places.insert(pod.info.uid.clone(), Place::Unschedulable);
+        if pod.rejectors.iter().any(|plugin| self.profiles.waits_for_bindings(plugin, &pod.info)) {
+            self.awaiting_bindings.insert(pod.info.uid.clone());
+        }
         self.sleeping.insert(pod.info.uid.clone(), pod);
     }
 
@@ -364,7 +341,10 @@ impl SchedulingQueue {
         let pod = match self.places.get(uid)? {
             Place::Active(rank) => self.active.remove(rank),
             Place::BackOff(until, sequence) => self.backoff.remove(&(*until, *sequence)),
-            Place::Unschedulable | Place::Gated => self.sleeping.remove(uid),
+            Place::Unschedulable | Place::Gated => {
+                self.awaiting_bindings.remove(uid);
+                self.sleeping.remove(uid)
+            }
             Place::InFlight => return None,
         };
         self.places.remove(uid);

@@ -10,6 +10,9 @@
 //! cache keeps a list of nodes changed since the last snapshot, and [`crate::cache::Cache::update`]
 //! replaces just those. The lists "nodes that have pods with affinity" are kept the same way.
 //!
+//! Each replaced node is also noted in a [`ChangeLog`], so that whoever remembers answers about nodes
+//! ([`crate::equivalence_cache`]) asks again only about those that have changed since.
+//!
 //! # Invariants
 //! 1. A snapshot updated after any history equals one built from scratch.
 //! 2. The cost of an update follows the number of changed nodes, unless nodes came or went.
@@ -20,6 +23,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+mod change_log;
+
+pub use change_log::{ChangeLog, Mark};
+
 use crate::listers::Listers;
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
@@ -29,14 +36,17 @@ use crate::pod_info::PodInfo;
 pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
     index: HashMap<Arc<str>, usize>,
+    names: Arc<[Arc<str>]>,
+    changes: ChangeLog,
     with_affinity: BTreeSet<usize>,
     with_required_anti_affinity: BTreeSet<usize>,
     /// How many nodes have an image, by name.
     pub image_nodes: Arc<HashMap<String, usize>>,
     /// All other objects.
     pub listers: Arc<Listers>,
-    /// Pods that preemption made room for, by the node where.
-    pub nominated: Arc<HashMap<String, Vec<Arc<PodInfo>>>>,
+    nominated: HashMap<String, Vec<Arc<PodInfo>>>,
+    nominated_node: HashMap<Arc<str>, String>,
+    nominated_with_affinity: usize,
     /// Where the search for feasible nodes starts, so that all nodes get their turn.
     pub start_node_index: usize,
 }
@@ -58,6 +68,8 @@ impl Snapshot {
     /// Replaces all nodes.
     pub(crate) fn reset(&mut self, nodes: Vec<Arc<NodeInfo>>) {
         self.index = nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
+        self.names = nodes.iter().map(|node| node.name.clone()).collect();
+        self.changes.forget_all();
         self.with_affinity.clear();
         self.with_required_anti_affinity.clear();
         self.nodes = nodes;
@@ -74,6 +86,28 @@ impl Snapshot {
         if let Some(&at) = self.index.get(&node.name) {
             self.nodes[at] = node;
             self.relist(at);
+            self.changes.push(at, self.nodes.len());
+        }
+    }
+
+    /// Replaces the pods that preemption made room for on this node.
+    pub fn nominate(&mut self, node: &str, pods: Vec<Arc<PodInfo>>) {
+        for old in self.nominated.remove(node).into_iter().flatten() {
+            self.nominated_with_affinity -= usize::from(old.has_affinity());
+            // It may be nominated elsewhere by now.
+            if self.nominated_node.get(&old.uid).is_some_and(|known| known == node) {
+                self.nominated_node.remove(&old.uid);
+            }
+        }
+        for pod in &pods {
+            self.nominated_with_affinity += usize::from(pod.has_affinity());
+            self.nominated_node.insert(pod.uid.clone(), node.to_owned());
+        }
+        if !pods.is_empty() {
+            self.nominated.insert(node.to_owned(), pods);
+        }
+        if let Some(&at) = self.index.get(node) {
+            self.changes.push(at, self.nodes.len());
         }
     }
 
@@ -110,6 +144,36 @@ impl Snapshot {
     /// Nodes with pods that have required anti-affinity.
     pub fn nodes_with_required_anti_affinity(&self) -> impl Iterator<Item = &Arc<NodeInfo>> {
         self.with_required_anti_affinity.iter().map(|&at| &self.nodes[at])
+    }
+
+    /// Position of a node in [`Snapshot::nodes`].
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The nodes' names by position.
+    pub fn names(&self) -> &Arc<[Arc<str>]> {
+        &self.names
+    }
+
+    /// Which nodes changed, and when.
+    pub fn changes(&self) -> &ChangeLog {
+        &self.changes
+    }
+
+    /// True if nobody waits for room that preemption makes.
+    pub fn nobody_is_nominated(&self) -> bool {
+        self.nominated.is_empty()
+    }
+
+    /// True if a nominated pod has an affinity to other pods.
+    pub fn nominated_have_affinity(&self) -> bool {
+        self.nominated_with_affinity > 0
+    }
+
+    /// The node that a pod is nominated to.
+    pub fn nominated_node(&self, uid: &str) -> Option<&str> {
+        self.nominated_node.get(uid).map(String::as_str)
     }
 
     /// Pods nominated to a node.

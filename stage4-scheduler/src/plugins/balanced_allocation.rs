@@ -7,7 +7,7 @@
 //! `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`. Left out: other resources than
 //! CPU and memory.
 
-use crate::framework::{MAX_NODE_SCORE, Plugin, PreScore, Scorer};
+use crate::framework::{Depends, MAX_NODE_SCORE, Plugin, PreScore, Scorer};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
@@ -18,6 +18,10 @@ pub struct NodeResourcesBalancedAllocation;
 impl Plugin for NodeResourcesBalancedAllocation {
     fn name(&self) -> &'static str {
         "NodeResourcesBalancedAllocation"
+    }
+
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Node
     }
 
     fn pre_score<'a>(

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use crate::fit_error::FitError;
 use crate::framework::{Code, Status};
 use crate::node_info::NodeInfo;
+use crate::node_to_status::NodeToStatus;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::schedule_pod::Rules;
@@ -78,7 +79,6 @@ impl PostFilterResult {
 }
 
 impl DefaultPreemption {
-    // ANCHOR: preempt
     /// Looks for the node where evicting pods helps most at the least cost. `offset` is where the search
     /// begins: chance, so that not the same nodes suffer each time.
     pub fn post_filter(
@@ -89,50 +89,69 @@ impl DefaultPreemption {
         error: &FitError,
         offset: usize,
     ) -> PostFilterResult {
+        let rules = Rules::new(profile, pod, snapshot);
+        self.post_filter_by(pod, snapshot, error, offset, &mut |at| {
+            Arc::new(match &rules {
+                Ok(rules) => select_victims_on_node(rules, pod, &snapshot.nodes()[at], snapshot),
+                // A plugin refuses the pod whatever the node: no eviction changes that.
+                Err(status) => Err(status.clone()),
+            })
+        })
+    }
+
+    // ANCHOR: preempt
+    /// The search itself; `dry_run` says what evicting on the node at a position would take, and may remember
+    /// what it said.
+    pub fn post_filter_by(
+        &self,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        error: &FitError,
+        offset: usize,
+        dry_run: &mut dyn FnMut(usize) -> DryRun,
+    ) -> PostFilterResult {
         if let Some(reason) = not_eligible(pod, snapshot, error) {
             return PostFilterResult::refused(reason.to_owned(), false);
         }
-        let Ok(rules) = Rules::new(profile, pod, snapshot) else {
-            return self.hopeless(snapshot, Vec::new());
-        };
         // Where no eviction helps, none is tried.
-        let potential: Vec<&Arc<NodeInfo>> = error
-            .statuses
-            .iter()
-            .filter(|(_, status)| status.code == Code::Unschedulable)
-            .filter_map(|(name, _)| snapshot.get(name))
-            .collect();
+        let helps = |status: &Status| status.code == Code::Unschedulable;
+        let refused = error.statuses.positions();
+        let potential: Vec<usize> = refused.filter(|(_, status)| helps(status)).map(|(at, _)| at).collect();
         let enough = (potential.len() * self.min_candidate_nodes_percentage / 100)
             .max(self.min_candidate_nodes_absolute)
             .min(potential.len());
-        let (mut found, mut refused) = (Vec::new(), Vec::new());
-        for at in 0..potential.len() {
-            let node = potential[(offset + at) % potential.len()];
-            match select_victims_on_node(&rules, pod, node, snapshot) {
-                Ok(candidate) => found.push(candidate),
-                Err(status) => refused.push((node.name.clone(), status)),
+        let (mut found, mut refused) = (Vec::new(), NodeToStatus::new(snapshot.names().clone()));
+        for turn in 0..potential.len() {
+            let at = potential[(offset + turn) % potential.len()];
+            let outcome = dry_run(at);
+            match &*outcome {
+                Ok(_) => found.push(outcome),
+                Err(status) => refused.push(at, status.clone()),
             }
             if found.len() >= enough {
                 break;
             }
         }
-        match pick_one_node(found) {
-            Some(candidate) => PostFilterResult { nominated: Some(candidate), ..PostFilterResult::default() },
-            None => self.hopeless(snapshot, refused),
+        match pick_one_node(found.iter().filter_map(|outcome| outcome.as_ref().as_ref().ok())) {
+            Some(candidate) => {
+                PostFilterResult { nominated: Some(candidate.clone()), ..PostFilterResult::default() }
+            }
+            None => {
+                let error = FitError {
+                    num_all_nodes: snapshot.nodes().len(),
+                    statuses: refused,
+                    absent: Status::unresolvable("Preemption is not helpful for scheduling"),
+                    ..FitError::default()
+                };
+                PostFilterResult::refused(error.to_string(), true)
+            }
         }
     }
     // ANCHOR_END: preempt
-
-    fn hopeless(&self, snapshot: &Snapshot, statuses: Vec<(Arc<str>, Status)>) -> PostFilterResult {
-        let error = FitError {
-            num_all_nodes: snapshot.nodes().len(),
-            statuses,
-            absent: Status::unresolvable("Preemption is not helpful for scheduling"),
-            ..FitError::default()
-        };
-        PostFilterResult::refused(error.to_string(), true)
-    }
 }
+
+/// What evicting on one node would take, or why it wouldn't help there.
+pub type DryRun = Arc<Result<Candidate, Status>>;
 
 /// Why the pod may not evict anyone, if so.
 fn not_eligible(pod: &PodInfo, snapshot: &Snapshot, error: &FitError) -> Option<&'static str> {
@@ -141,7 +160,8 @@ fn not_eligible(pod: &PodInfo, snapshot: &Snapshot, error: &FitError) -> Option<
     }
     // Room is being made for it already: wait, unless that node has become impossible.
     let nominated = pod.nominated_node_name()?;
-    let status = error.statuses.iter().find(|(name, _)| &**name == nominated).map(|(_, status)| status.code);
+    let mut refused = error.statuses.iter();
+    let status = refused.find(|(name, _)| &***name == nominated).map(|(_, status)| status.code);
     if status == Some(Code::UnschedulableAndUnresolvable) {
         return None;
     }
@@ -158,7 +178,7 @@ pub(crate) fn more_important(a: &PodInfo, b: &PodInfo) -> std::cmp::Ordering {
 
 // ANCHOR: select-victims
 /// Who must go from this node for the pod to fit; as few and as unimportant as possible.
-fn select_victims_on_node(
+pub(crate) fn select_victims_on_node(
     rules: &Rules<'_>,
     pod: &PodInfo,
     node: &Arc<NodeInfo>,
@@ -195,7 +215,7 @@ fn select_victims_on_node(
         }
     }
     victims.sort_by(|a, b| more_important(a, b));
-    Ok(Candidate { node: node.name.clone(), victims, violations })
+    Ok(Candidate::new(node.name.clone(), victims, violations))
 }
 // ANCHOR_END: select-victims
 

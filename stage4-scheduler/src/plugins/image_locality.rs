@@ -6,7 +6,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`. Left out: image volumes.
 
-use crate::framework::{MAX_NODE_SCORE, Plugin, PreScore, Scorer};
+use crate::framework::{Depends, MAX_NODE_SCORE, Plugin, PreScore, Scorer};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
@@ -23,6 +23,10 @@ pub struct ImageLocality;
 impl Plugin for ImageLocality {
     fn name(&self) -> &'static str {
         "ImageLocality"
+    }
+
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Node
     }
 
     fn pre_score<'a>(

@@ -20,13 +20,15 @@
 
 use std::collections::HashMap;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Status, WhatIf};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, PreScore, Status, WhatIf};
 use crate::listers::Listers;
 use crate::node_info::NodeInfo;
 use crate::pod_info::{AffinityTerm, PodInfo};
 use crate::snapshot::Snapshot;
 
 mod scoring;
+
+pub(crate) use scoring::weigh;
 
 /// The reason if the pod's affinity isn't met.
 pub const ERR_AFFINITY: &str = "node(s) didn't match pod affinity rules";
@@ -78,7 +80,8 @@ struct State<'a> {
     existing: Counts<'a>,
 }
 
-fn matches_all(terms: &[AffinityTerm], other: &PodInfo, listers: &Listers) -> bool {
+/// Is the other pod one that all of the terms mean? False if there are none.
+pub(crate) fn matches_all(terms: &[AffinityTerm], other: &PodInfo, listers: &Listers) -> bool {
     !terms.is_empty() && terms.iter().all(|term| term.matches(other, listers))
 }
 
@@ -185,15 +188,15 @@ impl Plugin for InterPodAffinity {
         "InterPodAffinity"
     }
 
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Affinity(self)
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {
         let state = State::new(pod, snapshot);
         let nothing_asked = pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty();
         // Nominated pods may have anti-affinity, too.
-        let mut nominated = snapshot.nominated.values().flatten();
-        if nothing_asked
-            && state.existing.0.is_empty()
-            && nominated.all(|other| other.required_anti_affinity.is_empty())
-        {
+        if nothing_asked && state.existing.0.is_empty() && !snapshot.nominated_have_affinity() {
             return PreFilter::Skip;
         }
         PreFilter::Run(Box::new(move |node, what_if| state.check(node, what_if)))

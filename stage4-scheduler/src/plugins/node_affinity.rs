@@ -11,7 +11,7 @@
 
 use k8s_openapi::api::core::v1 as api;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Scorer, Status, WhatIf};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, PreScore, Scorer, Status, WhatIf};
 use crate::node_info::NodeInfo;
 use crate::node_selector::{NodeSelector, NodeSelectorTerm};
 use crate::pod_info::PodInfo;
@@ -59,6 +59,11 @@ impl Plugin for NodeAffinity {
         "NodeAffinity"
     }
 
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        // Named nodes need no memory: only they are looked at.
+        if pod.node_affinity.names().is_some() { Depends::Cluster } else { Depends::Node }
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         if pod.node_affinity.is_empty() && self.added_required.is_none() {
             return PreFilter::Skip;
@@ -87,6 +92,10 @@ impl Plugin for NodeAffinity {
             let terms = pod.preferred_nodes.iter().chain(&self.added_preferred);
             terms.filter(|(_, term)| term.matches(&node.name, node.labels())).map(|(weight, _)| weight).sum()
         })
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

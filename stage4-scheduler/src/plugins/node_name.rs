@@ -6,7 +6,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/nodename/node_name.go`.
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -21,11 +21,19 @@ impl Plugin for NodeName {
         "NodeName"
     }
 
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        if pod.node_name().is_some() { Depends::Node } else { Depends::Silent }
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         let Some(wanted) = pod.node_name() else { return PreFilter::Skip };
         PreFilter::Run(Box::new(move |node, _| {
             if &*node.name == wanted { Status::success() } else { Status::unresolvable(ERR_REASON) }
         }))
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

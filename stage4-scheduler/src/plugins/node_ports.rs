@@ -3,7 +3,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/nodeports/node_ports.go`.
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
@@ -23,6 +23,10 @@ impl Plugin for NodePorts {
         "NodePorts"
     }
 
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        if pod.host_ports.is_empty() { Depends::Silent } else { Depends::Node }
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         if pod.host_ports.is_empty() {
             return PreFilter::Skip;
@@ -30,6 +34,10 @@ impl Plugin for NodePorts {
         PreFilter::Run(Box::new(move |node, _| {
             if free(pod, node) { Status::success() } else { Status::unschedulable(ERR_REASON) }
         }))
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

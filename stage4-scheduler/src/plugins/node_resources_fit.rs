@@ -20,7 +20,7 @@
 use std::borrow::Cow;
 
 use crate::framework::{
-    ClusterEvent, Code, Hint, MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Scorer, Status,
+    ClusterEvent, Code, Depends, Hint, MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Scorer, Status,
 };
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
@@ -179,6 +179,10 @@ impl Plugin for NodeResourcesFit {
         "NodeResourcesFit"
     }
 
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Node
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         PreFilter::Run(Box::new(move |node, _| self.check(pod, node)))
     }
@@ -190,6 +194,10 @@ impl Plugin for NodeResourcesFit {
         _feasible: &[&NodeInfo],
     ) -> PreScore<'a> {
         Scorer::plain(move |node| self.score(pod, node))
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

@@ -9,7 +9,7 @@
 use k8s_openapi::api::core::v1::Taint;
 
 use super::taint_toleration::tolerates;
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
@@ -41,8 +41,16 @@ impl Plugin for NodeUnschedulable {
         "NodeUnschedulable"
     }
 
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Node
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         PreFilter::Run(Box::new(move |node, _| check(pod, node)))
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::listers::Listers;
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
@@ -54,6 +54,11 @@ fn check(wanted: &BTreeSet<(String, String)>, node: &NodeInfo, listers: &Listers
 impl Plugin for NodeVolumeLimits {
     fn name(&self) -> &'static str {
         "NodeVolumeLimits"
+    }
+
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        // What claims and volumes look like may change without the node.
+        if pod.claims.is_empty() { Depends::Silent } else { Depends::Cluster }
     }
 
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {

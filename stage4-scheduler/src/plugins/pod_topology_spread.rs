@@ -18,13 +18,16 @@
 
 use std::collections::HashMap;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Status, WhatIf};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, PreScore, Status, WhatIf};
 use crate::node_info::NodeInfo;
 use crate::plugins::taint_toleration::untolerated;
 use crate::pod_info::{PodInfo, SpreadConstraint};
 use crate::snapshot::Snapshot;
 
 mod scoring;
+
+/// The key whose domains are the nodes themselves.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The reason that users see.
 pub const ERR_REASON: &str = "node(s) didn't match pod topology spread constraints";
@@ -50,7 +53,7 @@ pub struct PodTopologySpread {
 }
 
 /// Does this existing pod count for the constraint? Pods that are ending don't.
-pub(super) fn counts(constraint: &Constraint<'_>, namespace: &str, other: &PodInfo) -> bool {
+pub(crate) fn counts(constraint: &Constraint<'_>, namespace: &str, other: &PodInfo) -> bool {
     !constraint.selects_all
         && !other.is_terminating()
         && other.namespace() == namespace
@@ -58,10 +61,10 @@ pub(super) fn counts(constraint: &Constraint<'_>, namespace: &str, other: &PodIn
 }
 
 /// A constraint with its effective selectors.
-pub(super) struct Constraint<'a> {
-    pub(super) max_skew: i64,
-    pub(super) key: &'a str,
-    pub(super) min_domains: usize,
+pub(crate) struct Constraint<'a> {
+    pub(crate) max_skew: i64,
+    pub(crate) key: &'a str,
+    pub(crate) min_domains: usize,
     honors_affinity: bool,
     honors_taints: bool,
     own: Option<&'a stage1_kubectl::selector::LabelSelector>,
@@ -101,13 +104,13 @@ impl<'a> Constraint<'a> {
         }
     }
 
-    pub(super) fn matches(&self, other: &PodInfo) -> bool {
+    pub(crate) fn matches(&self, other: &PodInfo) -> bool {
         self.own.is_none_or(|selector| selector.matches(other.labels()))
             && self.default.iter().all(|selector| selector.matches(other.labels()))
     }
 
     /// Do pods on this node count?
-    pub(super) fn includes(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
+    pub(crate) fn includes(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
         (!self.honors_affinity || pod.node_affinity.matches(&node.name, node.labels()))
             && (!self.honors_taints || untolerated(node.taints(), pod.tolerations()).is_none())
     }
@@ -115,7 +118,7 @@ impl<'a> Constraint<'a> {
 
 impl PodTopologySpread {
     /// The pod's hard (or soft) constraints, or the default ones. The flag: they are the system's.
-    pub(super) fn constraints<'a>(
+    pub(crate) fn constraints<'a>(
         &'a self,
         pod: &'a PodInfo,
         snapshot: &Snapshot,
@@ -152,7 +155,7 @@ impl PodTopologySpread {
     }
 }
 
-pub(super) fn has_all_keys(node: &NodeInfo, constraints: &[Constraint<'_>]) -> bool {
+pub(crate) fn has_all_keys(node: &NodeInfo, constraints: &[Constraint<'_>]) -> bool {
     constraints.iter().all(|constraint| node.labels().contains_key(constraint.key))
 }
 
@@ -220,6 +223,10 @@ fn check(
 impl Plugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         "PodTopologySpread"
+    }
+
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Spread(self)
     }
 
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {

@@ -6,7 +6,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go`.
 
-use crate::framework::{ClusterEvent, Hint, Plugin, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, Status};
 use crate::pod_info::PodInfo;
 
 /// The message of the `PodScheduled` condition of a gated pod.
@@ -18,6 +18,10 @@ pub struct SchedulingGates;
 impl Plugin for SchedulingGates {
     fn name(&self) -> &'static str {
         "SchedulingGates"
+    }
+
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Silent
     }
 
     fn pre_enqueue(&self, pod: &PodInfo) -> Status {

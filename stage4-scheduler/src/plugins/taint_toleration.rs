@@ -9,7 +9,7 @@
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, PreScore, Scorer, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, PreScore, Scorer, Status};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
@@ -61,6 +61,10 @@ impl Plugin for TaintToleration {
         "TaintToleration"
     }
 
+    fn depends(&self, _pod: &PodInfo) -> Depends<'_> {
+        Depends::Node
+    }
+
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, _snapshot: &'a Snapshot) -> PreFilter<'a> {
         PreFilter::Run(Box::new(move |node, _| check(pod, node)))
     }
@@ -69,13 +73,9 @@ impl Plugin for TaintToleration {
         &'a self,
         pod: &'a PodInfo,
         _snapshot: &'a Snapshot,
-        feasible: &[&NodeInfo],
+        _feasible: &[&NodeInfo],
     ) -> PreScore<'a> {
         let wish = |taint: &&Taint| taint.effect == "PreferNoSchedule";
-        if !feasible.iter().any(|node| node.taints().iter().any(|taint| wish(&taint))) {
-            // 100 for all: changes no order, and costs nothing.
-            return PreScore::Skip;
-        }
         let relevant: Vec<&Toleration> = pod
             .tolerations()
             .iter()
@@ -89,6 +89,10 @@ impl Plugin for TaintToleration {
                 .filter(|taint| !relevant.iter().any(|t| tolerates(t, taint)));
             unwanted.count() as i64
         })
+    }
+
+    fn waits_for_bindings(&self) -> bool {
+        false
     }
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {

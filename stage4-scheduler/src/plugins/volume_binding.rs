@@ -22,7 +22,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use stage1_kubectl::selector::LabelSelector;
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreBindAction, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreBindAction, PreFilter, Status};
 use crate::listers::Listers;
 use crate::node_info::NodeInfo;
 use crate::node_selector::NodeSelector;
@@ -213,6 +213,11 @@ fn check(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Status {
 impl Plugin for VolumeBinding {
     fn name(&self) -> &'static str {
         "VolumeBinding"
+    }
+
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        // What claims and volumes look like may change without the node.
+        if pod.claims.is_empty() { Depends::Silent } else { Depends::Cluster }
     }
 
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {

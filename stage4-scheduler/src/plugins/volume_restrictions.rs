@@ -6,7 +6,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`.
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status, WhatIf};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status, WhatIf};
 use crate::node_info::NodeInfo;
 use crate::pod_info::{PodClaim, PodInfo};
 use crate::snapshot::Snapshot;
@@ -28,6 +28,10 @@ fn uses(claims: &[&PodClaim], other: &PodInfo) -> i64 {
 impl Plugin for VolumeRestrictions {
     fn name(&self) -> &'static str {
         "VolumeRestrictions"
+    }
+
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        if pod.claims.is_empty() && pod.disks.is_empty() { Depends::Silent } else { Depends::Cluster }
     }
 
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {

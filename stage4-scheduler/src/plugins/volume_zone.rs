@@ -5,7 +5,7 @@
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
-use crate::framework::{ClusterEvent, Hint, Plugin, PreFilter, Status};
+use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -26,6 +26,11 @@ pub struct VolumeZone;
 impl Plugin for VolumeZone {
     fn name(&self) -> &'static str {
         "VolumeZone"
+    }
+
+    fn depends(&self, pod: &PodInfo) -> Depends<'_> {
+        // What claims and volumes look like may change without the node.
+        if pod.claims.is_empty() { Depends::Silent } else { Depends::Cluster }
     }
 
     fn pre_filter<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> PreFilter<'a> {

@@ -12,7 +12,7 @@ use super::{PodInfo, selector};
 use crate::listers::Listers;
 
 /// "Pods like these, in the same domain of this topology".
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffinityTerm {
     namespaces: Vec<String>,
     namespace_selector: Option<LabelSelector>,
@@ -57,7 +57,7 @@ impl AffinityTerm {
 }
 
 /// An affinity term that is a wish, with its weight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedAffinityTerm {
     /// 1 to 100.
     pub weight: i64,
@@ -75,7 +75,7 @@ impl WeightedAffinityTerm {
 }
 
 /// One entry of `topologySpreadConstraints`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
     /// How far a domain may be ahead of the emptiest one.
     pub max_skew: i64,

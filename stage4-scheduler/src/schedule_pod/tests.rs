@@ -141,7 +141,7 @@ fn a_nominated_pod_keeps_its_place_from_pods_of_lower_priority() {
     let mut important = (*pod("important", 800, 0, 0).pod).clone();
     important.spec.as_mut().unwrap().priority = Some(10);
     let important = Arc::new(PodInfo::new(Arc::new(important)));
-    snapshot.nominated = Arc::new([("n0".to_owned(), vec![important.clone()])].into());
+    snapshot.nominate("n0", vec![important.clone()]);
     let profile = Profile::default();
     let error = schedule_pod(&profile, &pod("new", 800, 0, 0), &snapshot, 0).unwrap_err();
     assert_eq!(error.to_string(), "0/1 nodes are available: 1 Insufficient cpu.");

@@ -3,16 +3,19 @@
 //! # In Kubernetes
 //! `pkg/scheduler/backend/queue/nominator.go`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::pod_info::PodInfo;
+use crate::snapshot::Snapshot;
 
 /// Nominated pods by node.
 #[derive(Debug, Default)]
 pub struct Nominator {
-    by_node: Arc<HashMap<String, Vec<Arc<PodInfo>>>>,
+    by_node: HashMap<String, Vec<Arc<PodInfo>>>,
     node_of: HashMap<Arc<str>, String>,
+    /// Nodes whose nominations the snapshot doesn't know yet.
+    changed: HashSet<String>,
 }
 
 impl Nominator {
@@ -23,7 +26,8 @@ impl Nominator {
         let node = node.or(info.nominated_node_name()).map(str::to_owned).or(known);
         if let Some(node) = node {
             self.remove(&info.uid);
-            Arc::make_mut(&mut self.by_node).entry(node.clone()).or_default().push(info.clone());
+            self.by_node.entry(node.clone()).or_default().push(info.clone());
+            self.changed.insert(node.clone());
             self.node_of.insert(info.uid.clone(), node);
         }
     }
@@ -31,17 +35,20 @@ impl Nominator {
     /// The pod is nominated no more.
     pub fn remove(&mut self, uid: &str) {
         let Some(node) = self.node_of.remove(uid) else { return };
-        let by_node = Arc::make_mut(&mut self.by_node);
-        if let Some(pods) = by_node.get_mut(&node) {
+        if let Some(pods) = self.by_node.get_mut(&node) {
             pods.retain(|pod| &*pod.uid != uid);
             if pods.is_empty() {
-                by_node.remove(&node);
+                self.by_node.remove(&node);
             }
         }
+        self.changed.insert(node);
     }
 
-    /// All nominations, for a snapshot.
-    pub fn shared(&self) -> Arc<HashMap<String, Vec<Arc<PodInfo>>>> {
-        self.by_node.clone()
+    /// Brings a snapshot's nominations up to date; costs what has changed.
+    pub fn update(&mut self, snapshot: &mut Snapshot) {
+        for node in self.changed.drain() {
+            let pods = self.by_node.get(&node).cloned().unwrap_or_default();
+            snapshot.nominate(&node, pods);
+        }
     }
 }

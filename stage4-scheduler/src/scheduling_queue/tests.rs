@@ -59,7 +59,7 @@ fn an_event_during_the_try_is_not_lost() {
     queue.on_event(ClusterEvent::NodeAdded(node("2")), s(1));
     queue.return_refused(tried, BTreeSet::from(["NodeResourcesFit"]), s(1));
     assert_eq!(queue.pending(), Pending { backoff: 1, ..Pending::default() });
-    assert!(queue.events.is_empty(), "no pod in flight, no events kept");
+    assert!(queue.in_flight.events.is_empty(), "no pod in flight, no events kept");
 }
 
 #[test]

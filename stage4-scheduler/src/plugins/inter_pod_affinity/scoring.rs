@@ -22,34 +22,33 @@ impl<'a> Weights<'a> {
             *self.0.entry(&term.topology_key).or_default().entry(value).or_default() += weight;
         }
     }
+}
 
-    /// What the existing pod wishes of the new one, and the new one of it.
-    fn weigh(
-        &mut self,
-        plugin: &InterPodAffinity,
-        pod: &'a PodInfo,
-        other: &'a PodInfo,
-        node: &'a NodeInfo,
-        listers: &Listers,
-    ) {
-        let wishes = |of: &'a PodInfo| {
-            let near = of.preferred_affinity.iter().map(|wish| (&wish.term, wish.weight));
-            near.chain(of.preferred_anti_affinity.iter().map(|wish| (&wish.term, -wish.weight)))
-        };
-        for (term, weight) in wishes(pod) {
-            if term.matches(other, listers) {
-                self.add(term, node, weight);
-            }
+/// What the existing pod wishes of the new one, and the new one of it: terms with their weights.
+pub(crate) fn weigh<'a>(
+    hard_pod_affinity_weight: i64,
+    pod: &'a PodInfo,
+    other: &'a PodInfo,
+    listers: &Listers,
+    add: &mut impl FnMut(&'a AffinityTerm, i64),
+) {
+    let wishes = |of: &'a PodInfo| {
+        let near = of.preferred_affinity.iter().map(|wish| (&wish.term, wish.weight));
+        near.chain(of.preferred_anti_affinity.iter().map(|wish| (&wish.term, -wish.weight)))
+    };
+    for (term, weight) in wishes(pod) {
+        if term.matches(other, listers) {
+            add(term, weight);
         }
-        if plugin.hard_pod_affinity_weight > 0 {
-            for term in other.required_affinity.iter().filter(|term| term.matches(pod, listers)) {
-                self.add(term, node, plugin.hard_pod_affinity_weight);
-            }
+    }
+    if hard_pod_affinity_weight > 0 {
+        for term in other.required_affinity.iter().filter(|term| term.matches(pod, listers)) {
+            add(term, hard_pod_affinity_weight);
         }
-        for (term, weight) in wishes(other) {
-            if term.matches(pod, listers) {
-                self.add(term, node, weight);
-            }
+    }
+    for (term, weight) in wishes(other) {
+        if term.matches(pod, listers) {
+            add(term, weight);
         }
     }
 }
@@ -65,15 +64,18 @@ pub(super) fn pre_score<'a>(
     }
     let listers = &*snapshot.listers;
     let mut weights = Weights::default();
-    if wishes {
-        for node in snapshot.nodes() {
-            node.pods.iter().for_each(|other| weights.weigh(plugin, pod, other, node, listers));
+    let mut weigh_on = |node: &'a NodeInfo, others: &'a [std::sync::Arc<PodInfo>]| {
+        for other in others {
+            weigh(plugin.hard_pod_affinity_weight, pod, other, listers, &mut |term, weight| {
+                weights.add(term, node, weight);
+            });
         }
+    };
+    if wishes {
+        snapshot.nodes().iter().for_each(|node| weigh_on(node, &node.pods));
     } else {
         // Only pods that have wishes themselves can matter.
-        for node in snapshot.nodes_with_affinity() {
-            node.pods_with_affinity.iter().for_each(|other| weights.weigh(plugin, pod, other, node, listers));
-        }
+        snapshot.nodes_with_affinity().for_each(|node| weigh_on(node, &node.pods_with_affinity));
     }
     if weights.0.is_empty() {
         return PreScore::Skip;

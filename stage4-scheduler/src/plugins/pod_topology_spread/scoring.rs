@@ -8,13 +8,11 @@
 
 use std::collections::HashMap;
 
-use super::{Constraint, PodTopologySpread, counts, has_all_keys};
+use super::{Constraint, HOSTNAME, PodTopologySpread, counts, has_all_keys};
 use crate::framework::{MAX_NODE_SCORE, Normalize, PreScore, Scorer};
 use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 pub(super) fn pre_score<'a>(
     plugin: &'a PodTopologySpread,
