@@ -15,7 +15,7 @@
 //! 2. Credentials are in no error and in no log line.
 //!
 //! # In Kubernetes
-//! `client-go/rest/{client,request}.go`, `client-go/transport`. Left out: client-side rate limits, proxies.
+//! `client-go/rest/{client,request}.go`, `client-go/transport`. Left out: client-side rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 mod api;
 mod config;
 mod credentials;
+mod dial;
 mod error;
 mod response;
 pub mod running;
@@ -47,7 +47,7 @@ const MAX_RESPONSE_BYTES: usize = 1 << 30;
 /// How often a request is repeated when the server says `Retry-After`, as client-go's `maxRetries`.
 const MAX_RETRIES: u32 = 10;
 
-type Pool = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Pool = hyper_util::client::legacy::Client<HttpsConnector<dial::Dialer>, Full<Bytes>>;
 
 /// A connection to one API server, as one user.
 #[derive(Clone)]
@@ -59,6 +59,7 @@ struct Inner {
     config: ClientConfig,
     pool: Pool,
     credentials: credentials::Credentials,
+    dialer: dial::Dialer,
 }
 
 impl std::fmt::Debug for Client {
@@ -74,11 +75,7 @@ impl Client {
     /// [`ClientError::Config`] for an address or credentials that can't be used.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let tls = crate::tls::client_config(&config.tls).map_err(|e| ClientError::Config(e.to_string()))?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(Duration::from_secs(30)));
-        tcp.set_keepalive(Some(Duration::from_secs(30)));
+        let dialer = dial::Dialer::new(&config.server, config.proxy_url.as_deref())?;
         let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         if let Some(name) = &config.tls_server_name {
             let name = rustls_pki_types::ServerName::try_from(name.clone());
@@ -86,8 +83,8 @@ impl Client {
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
         let connector = match config.http1_only {
-            true => builder.enable_http1().wrap_connector(tcp),
-            false => builder.enable_http1().enable_http2().wrap_connector(tcp),
+            true => builder.enable_http1().wrap_connector(dialer.clone()),
+            false => builder.enable_http1().enable_http2().wrap_connector(dialer.clone()),
         };
         // The windows and the pings are client-go's: a dead peer is noticed after 45 s.
         let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -99,7 +96,7 @@ impl Client {
             .http2_keep_alive_timeout(Duration::from_secs(15))
             .build(connector);
         let credentials = credentials::Credentials::new(&config)?;
-        Ok(Client { inner: Arc::new(Inner { config, pool, credentials }) })
+        Ok(Client { inner: Arc::new(Inner { config, pool, credentials, dialer }) })
     }
 
     /// What the client was made from.

@@ -9,6 +9,7 @@
 //!
 //! # In Kubernetes
 //! `cli-runtime/pkg/genericclioptions/config_flags.go`, `kubectl/pkg/cmd/util/factory_client_access.go`.
+#![expect(clippy::disallowed_methods, reason = "shell: NO_COLOR stands in the environment")]
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -214,7 +215,11 @@ impl Context {
     /// # Errors
     /// The configuration can't be used.
     pub async fn client(&self) -> Result<&Client, Failure> {
-        self.client.get_or_try_init(|| async { Ok(Client::new(self.client_config()?)?) }).await
+        let make = || async {
+            let config = self.client_config()?.with_plugin_certificate().await?;
+            Ok(Client::new(config)?)
+        };
+        self.client.get_or_try_init(make).await
     }
 
     /// What the client is made from.
@@ -222,7 +227,10 @@ impl Context {
     /// # Errors
     /// The configuration can't be used.
     pub fn client_config(&self) -> Result<ClientConfig, Failure> {
-        let config = ClientConfig::from_resolved(&self.resolved()?).map_err(ClientError::from)?;
+        let config = match self.in_pod() {
+            Some(config) => config,
+            None => ClientConfig::from_resolved(&self.resolved()?).map_err(ClientError::from)?,
+        };
         let mut config = config.with_user_agent("kubectl");
         let timeout = self.flags.request_timeout.as_str();
         let seconds = timeout.parse::<i64>().ok().map(jiff::SignedDuration::from_secs);
@@ -234,6 +242,22 @@ impl Context {
             eprint(&format!("Warning: {warning}\n"));
         }));
         Ok(config)
+    }
+
+    /// The configuration of the pod that we run in, where no kubeconfig and no flag names a server.
+    fn in_pod(&self) -> Option<ClientConfig> {
+        let flags = &self.flags;
+        let named = !flags.kubeconfig.is_empty() || flags.server.is_some() || flags.context.is_some();
+        if named || kubeconfig::default_paths().iter().any(|path| path.exists()) {
+            return None;
+        }
+        let mut config = ClientConfig::in_cluster().ok()?;
+        if flags.token.is_some() {
+            (config.token, config.token_file) = (flags.token.clone(), None);
+        }
+        config.impersonate.user = flags.impersonate.clone().unwrap_or_default();
+        config.impersonate.groups = flags.impersonate_groups.clone();
+        Some(config)
     }
 
     /// With `--warnings-as-errors`, what the server's warnings amount to.
@@ -288,7 +312,8 @@ impl Context {
     /// The namespace to work in: the flag's, the context's, or `default`.
     pub fn namespace(&self) -> String {
         let from_flag = self.flags.namespace.clone().filter(|ns| !ns.is_empty());
-        let from_context = || self.resolved().ok().and_then(|r| r.namespace);
+        let from_context =
+            || self.resolved().ok().and_then(|r| r.namespace).or_else(|| self.in_pod()?.namespace);
         from_flag.or_else(from_context).unwrap_or_else(|| "default".into())
     }
 
@@ -307,6 +332,30 @@ impl Context {
     pub fn step(&self, object: &Object, sent: &str, why: &str) {
         let name = journey::object_name(object.kind(), object.namespace(), object.name());
         journey_step!(Stage::Kubectl, name, sent, why);
+    }
+
+    /// Prints a table, in colour where that is wanted.
+    pub fn print_table(&self, table: &str, titled: bool) {
+        let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match crate::printers::color::wanted(&self.flags.color, no_color, terminal) {
+            true => self.print(&crate::printers::color::paint(table, titled)),
+            false => self.print(table),
+        }
+    }
+
+    /// On a terminal, says what is waited for; the line is gone when it is over.
+    pub fn progress(&self, waiting_for: &str) {
+        if std::io::IsTerminal::is_terminal(&std::io::stderr()) && !waiting_for.is_empty() {
+            eprint(&format!("\r\u{1b}[K{waiting_for}"));
+        }
+    }
+
+    /// Ends what [`Context::progress`] has begun.
+    pub fn progress_done(&self) {
+        if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+            eprint("\r\u{1b}[K");
+        }
     }
 
     /// Prints to standard output. A closed pipe ends the command silently.

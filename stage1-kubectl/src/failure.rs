@@ -8,6 +8,8 @@
 //! # In Kubernetes
 //! `checkErr` and `StandardErrorMessage` in `kubectl/pkg/cmd/util/helpers.go`.
 
+mod hint;
+
 use crate::client::{ClientError, ConnectionProblem};
 use crate::manifest::ManifestError;
 use crate::patch::PatchError;

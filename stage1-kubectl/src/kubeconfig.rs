@@ -136,7 +136,7 @@ pub struct Cluster {
     /// The CA's certificate itself (PEM in base64).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_authority_data: Option<String>,
-    /// An HTTP or SOCKS proxy (kept, not used).
+    /// An HTTP proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
     /// Don't ask for compressed answers.

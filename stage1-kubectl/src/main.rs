@@ -54,5 +54,11 @@ fn report(failure: &Failure) -> i32 {
     if !text.is_empty() {
         eprint(&format!("{text}\n"));
     }
+    // A hint is for people; scripts read kubectl's own words and nothing else.
+    if std::io::IsTerminal::is_terminal(&std::io::stderr())
+        && let Some(hint) = failure.hint()
+    {
+        eprint(&format!("hint: {hint}\n"));
+    }
     code
 }

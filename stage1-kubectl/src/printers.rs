@@ -19,6 +19,8 @@ use crate::object::Object;
 
 pub use flags::{PrintFlags, Printer, without_managed_fields};
 
+/// Colour on a terminal.
+pub mod color;
 /// `-o custom-columns`.
 pub mod custom_columns;
 mod files;

@@ -41,6 +41,8 @@ pub struct ClientConfig {
     pub tls: TlsOptions,
     /// The name that the server's certificate must have.
     pub tls_server_name: Option<String>,
+    /// An HTTP proxy.
+    pub proxy_url: Option<String>,
     /// A bearer token.
     pub token: Option<String>,
     /// A file with a bearer token, read again as it is rotated.
@@ -126,6 +128,7 @@ impl ClientConfig {
             identity_pem: certificate.zip(key),
             insecure_skip_verify: insecure,
         };
+        config.proxy_url = cluster.proxy_url.clone().filter(|url| !url.is_empty());
         config.tls_server_name = cluster.tls_server_name.clone().filter(|n| !n.is_empty());
         config.token = user.token.clone().filter(|t| !t.is_empty());
         config.token_file = user.token_file.as_ref().filter(|f| !f.is_empty()).map(PathBuf::from);
@@ -182,6 +185,23 @@ impl ClientConfig {
         config.namespace =
             std::fs::read_to_string(mount.join("namespace")).ok().map(|n| n.trim().to_string());
         Ok(config)
+    }
+
+    /// Asks the credential plugin, if there is one, for a client certificate: that belongs to the connection, so it must be there before it.
+    /// A plugin that gives a token is asked again when the token has expired.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub async fn with_plugin_certificate(mut self) -> Result<Self, ClientError> {
+        if let Some(plugin) = &self.exec {
+            let given = super::credentials::run_plugin(plugin).await?;
+            if let Some(identity) = given.identity {
+                self.tls.identity_pem = Some(identity);
+                self.token = given.token;
+                self.exec = None;
+            }
+        }
+        Ok(self)
     }
 
     /// Sets the user agent to that of a component.

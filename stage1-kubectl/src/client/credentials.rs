@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{ClientConfig, ClientError};
@@ -19,8 +20,8 @@ use crate::kubeconfig::ExecPlugin;
 
 const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(60);
 
-/// A token and when it was fetched.
-type Cached = Mutex<Option<(HeaderValue, Instant)>>;
+/// A token, when it was fetched, and until when it is good where that is known.
+type Cached = Mutex<Option<(HeaderValue, Instant, Option<Timestamp>)>>;
 
 /// What is added to each request.
 pub(super) struct Credentials {
@@ -93,12 +94,20 @@ impl Credentials {
         if matches!(self.source, Source::Fixed) {
             return Ok(());
         }
-        let cached = self.cached.lock().clone().filter(|(_, at)| at.elapsed() < TOKEN_FILE_PERIOD);
+        // A file is read again after a while; a plugin is asked again when what it gave has expired.
+        let is_file = matches!(self.source, Source::File(_));
+        let good = |at: &Instant, until: &Option<Timestamp>| match (is_file, until) {
+            (true, _) => at.elapsed() < TOKEN_FILE_PERIOD,
+            (false, Some(until)) => Timestamp::now() < *until,
+            (false, None) => true,
+        };
+        let cached = self.cached.lock().clone().filter(|(_, at, until)| good(at, until));
         let value = match cached {
-            Some((value, _)) => value,
+            Some((value, ..)) => value,
             None => {
-                let value = bearer(&self.fetch().await?)?;
-                *self.cached.lock() = Some((value.clone(), Instant::now()));
+                let (token, until) = self.fetch().await?;
+                let value = bearer(&token)?;
+                *self.cached.lock() = Some((value.clone(), Instant::now(), until));
                 value
             }
         };
@@ -106,25 +115,41 @@ impl Credentials {
         Ok(())
     }
 
-    async fn fetch(&self) -> Result<String, ClientError> {
+    async fn fetch(&self) -> Result<(String, Option<Timestamp>), ClientError> {
         match &self.source {
-            Source::Fixed => Ok(String::new()),
+            Source::Fixed => Ok((String::new(), None)),
             Source::File(path) => tokio::fs::read_to_string(path)
                 .await
+                .map(|token| (token, None))
                 .map_err(|e| ClientError::Config(format!("failed to read token file {path:?}: {e}"))),
-            Source::Exec(plugin) => run_plugin(plugin).await,
+            Source::Exec(plugin) => {
+                let given = run_plugin(plugin).await?;
+                let token = given.token.ok_or_else(|| {
+                    ClientError::Config("getting credentials: exec: plugin did not return a token".into())
+                })?;
+                Ok((token, given.until))
+            }
         }
     }
 }
 
-/// Runs a credential plugin and takes the token from what it prints.
-async fn run_plugin(plugin: &ExecPlugin) -> Result<String, ClientError> {
+/// What a plugin gave.
+pub(super) struct Given {
+    pub token: Option<String>,
+    /// Client certificate and key, as PEM.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    until: Option<Timestamp>,
+}
+
+/// Runs a credential plugin and reads what it prints.
+pub(super) async fn run_plugin(plugin: &ExecPlugin) -> Result<Given, ClientError> {
     let failed = |why: String| ClientError::Config(format!("getting credentials: exec: {why}"));
-    let info = serde_json::json!({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": {"interactive": false}});
+    let info = serde_json::json!({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": {"interactive": std::io::IsTerminal::is_terminal(&std::io::stdin()) && plugin.interactive_mode.as_deref() != Some("Never")}});
     let output = tokio::process::Command::new(&plugin.command)
         .args(plugin.args.iter().flatten())
         .envs(plugin.env.iter().flatten().map(|e| (&e.name, &e.value)))
         .env("KUBERNETES_EXEC_INFO", info.to_string())
+        .stdin(std::process::Stdio::inherit())
         .stderr(std::process::Stdio::inherit())
         .output()
         .await;
@@ -141,6 +166,21 @@ async fn run_plugin(plugin: &ExecPlugin) -> Result<String, ClientError> {
     }
     let credential: serde_json::Value =
         serde_json::from_slice(&output.stdout).map_err(|e| failed(format!("decoding stdout: {e}")))?;
-    let token = credential.pointer("/status/token").and_then(|t| t.as_str());
-    token.map(String::from).ok_or_else(|| failed("plugin did not return a token".into()))
+    let text = |field: &str| credential["status"][field].as_str().filter(|t| !t.is_empty()).map(String::from);
+    if credential["apiVersion"] != plugin.api_version {
+        let got = credential["apiVersion"].as_str().unwrap_or_default();
+        let why = "exec plugin is configured to use API version";
+        return Err(failed(format!("{why} {}, plugin returned version {got}", plugin.api_version)));
+    }
+    let identity = match (text("clientCertificateData"), text("clientKeyData")) {
+        (Some(certificate), Some(key)) => Some((certificate.into_bytes(), key.into_bytes())),
+        (None, None) => None,
+        _ => return Err(failed("plugin returned only certificate or key, not both".into())),
+    };
+    let token = text("token");
+    if token.is_none() && identity.is_none() {
+        return Err(failed("plugin didn't return a token or cert/key pair".into()));
+    }
+    let until = text("expirationTimestamp").and_then(|t| t.parse().ok());
+    Ok(Given { token, identity, until })
 }

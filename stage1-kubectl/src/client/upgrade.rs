@@ -6,7 +6,6 @@
 //!
 //! # In Kubernetes
 //! `client-go/transport/{spdy,websocket}`.
-#![expect(clippy::disallowed_methods, reason = "shell: dials the API server")]
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +16,6 @@ use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 use super::{Client, ClientError, switched};
 
@@ -64,9 +62,7 @@ impl Client {
         let lost = |e: std::io::Error| ClientError::from_connection(&config.server, &e);
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let secure = uri.scheme_str() == Some("https");
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let tcp = TcpStream::connect((host, port)).await.map_err(lost)?;
-        tcp.set_nodelay(true).map_err(lost)?;
+        let tcp = self.inner.dialer.dial(uri).await.map_err(lost)?;
         if !secure {
             return Ok(Box::pin(tcp));
         }

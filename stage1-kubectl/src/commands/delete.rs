@@ -159,7 +159,10 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
     if args.wait && dry_run == DryRun::None {
         let limit = args.deletion.limit();
         for (target, uid) in waiting {
-            wait_until_gone(ctx, &target, &uid, limit).await?;
+            ctx.progress(&format!("waiting until {} is gone ...", target.display_name()));
+            let gone = wait_until_gone(ctx, &target, &uid, limit).await;
+            ctx.progress_done();
+            gone?;
         }
     }
     Failure::collect(failures)

@@ -112,7 +112,7 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
             line.insert(0, if header { "NAMESPACE".into() } else { namespace.to_string() });
         }
     }
-    ctx.print(&table::align(&lines));
+    ctx.print_table(&table::align(&lines), !args.no_headers);
     match args.watch {
         true => follow(ctx, &args, &api, field_selector, version, wanted).await,
         false => Ok(()),

@@ -305,8 +305,18 @@ fn print_tables(
             false => ctx.warn(&format!("No resources found in {} namespace.\n", ctx.namespace())),
         }
     }
-    ctx.print(&texts.join("\n"));
+    texts.iter_mut().skip(1).for_each(|text| text.insert(0, '\n'));
+    texts.iter().for_each(|text| print_one(ctx, text, !args.no_headers));
     Failure::collect(failures)
+}
+
+/// Tables of several kinds are separated by an empty line.
+fn print_one(ctx: &Context, text: &str, titled: bool) {
+    let table = text.strip_prefix('\n');
+    if table.is_some() {
+        ctx.print("\n");
+    }
+    ctx.print_table(table.unwrap_or(text), titled);
 }
 
 fn kind_prefix(resource: &crate::resource::ApiResource) -> String {

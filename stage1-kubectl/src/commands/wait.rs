@@ -129,8 +129,10 @@ pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
     let printer = args.print.printer()?;
     let mut failures = Vec::new();
     for target in targets {
-        let waiting = wait_for(ctx, &target, &condition);
-        match tokio::time::timeout(limit, waiting).await {
+        ctx.progress(&format!("waiting for {} ...", target.display_name()));
+        let waited = tokio::time::timeout(limit, wait_for(ctx, &target, &condition)).await;
+        ctx.progress_done();
+        match waited {
             Ok(Ok(Some(live))) => match &printer {
                 Some(printer) => ctx.print(&printer.render(live.as_value())?),
                 None => ctx.print(&format!("{} {}\n", target.display_name(), done(&condition))),
