@@ -33,6 +33,8 @@ pub mod auth;
 pub mod autoscale;
 /// `kubectl certificate`.
 pub mod certificate;
+/// `kubectl checklist`.
+pub mod checklist;
 /// `kubectl cluster-info`.
 pub mod cluster_info;
 /// `kubectl completion`.
@@ -81,6 +83,8 @@ pub mod options;
 pub mod patch;
 /// `kubectl plugin`, and programs that are commands.
 pub mod plugin;
+/// The command in the program's name.
+pub mod plugin_name;
 /// `kubectl port-forward`.
 pub mod port_forward;
 /// `kubectl proxy`.
@@ -105,6 +109,8 @@ pub mod until;
 pub mod version;
 /// `kubectl wait`.
 pub mod wait;
+/// `kubectl why`.
+pub mod why;
 
 /// kubectl controls the Kubernetes cluster manager.
 #[derive(Debug, Parser)]
@@ -139,6 +145,8 @@ pub enum Command {
     Autoscale(autoscale::AutoscaleArgs),
     /// Modify or query certificate signing requests.
     Certificate(certificate::CertificateArgs),
+    /// Check whether a workload is fit for production.
+    Checklist(checklist::ChecklistArgs),
     /// Display addresses of the control plane and services with label kubernetes.io/cluster-service=true.
     ClusterInfo(cluster_info::ClusterInfoArgs),
     /// Output shell completion code for the specified shell.
@@ -211,6 +219,8 @@ pub enum Command {
     Version(version::VersionArgs),
     /// Wait for a specific condition on one or many resources.
     Wait(wait::WaitArgs),
+    /// Say at which of the six stages a workload is stuck, and why.
+    Why(why::WhyArgs),
 }
 
 /// Runs a command.
@@ -231,6 +241,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Auth(args) => auth::run(ctx, args).await,
         Command::Autoscale(args) => autoscale::run(ctx, args).await,
         Command::Certificate(args) => certificate::run(ctx, args).await,
+        Command::Checklist(args) => checklist::run(ctx, args).await,
         Command::ClusterInfo(args) => cluster_info::run(ctx, args).await,
         Command::Completion(args) => completion::run(ctx, &args),
         Command::Config(args) => config::run(ctx, args).await,
@@ -270,6 +281,7 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
         Command::Uncordon(args) => node_upkeep::cordon(ctx, args, false).await,
         Command::Version(args) => version::run(ctx, args).await,
         Command::Wait(args) => wait::run(ctx, args).await,
+        Command::Why(args) => why::run(ctx, args).await,
     }
 }
 

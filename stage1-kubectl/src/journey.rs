@@ -14,6 +14,7 @@
 //! No counterpart; the nearest are Events and the tracing of the API server and the kubelet.
 
 pub mod digest;
+pub mod lanes;
 pub mod page;
 pub mod trail;
 

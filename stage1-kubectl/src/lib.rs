@@ -6,6 +6,8 @@
 //!
 //! The modules stand in reading order.
 
+/// Is a workload fit for production?
+pub mod checklist;
 /// Sends requests; errors say what is wrong with the connection.
 pub mod client;
 /// One file a subcommand.
@@ -60,5 +62,7 @@ pub mod upgrade;
 pub mod watch;
 /// Manifests of others, changed without touching their files.
 pub mod kustomize;
+/// At which stage is it stuck?
+pub mod why;
 /// YAML as kubectl writes it.
 pub mod yaml;

@@ -12,7 +12,7 @@ fn main() {
 
 /// Parses, runs, reports; gives the exit code.
 fn start() -> i32 {
-    let arguments: Vec<String> = std::env::args().collect();
+    let arguments = commands::plugin_name::with_command(std::env::args().collect());
     if let Some(failure) = commands::plugin::become_plugin(&arguments) {
         return report(&failure);
     }

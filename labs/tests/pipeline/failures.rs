@@ -15,6 +15,74 @@ fn troubles_are_told_in_the_words_of_kubernetes() {
     pipeline.stop();
 }
 
+#[test]
+fn why_names_the_stage_of_a_fault_and_is_silent_without_one() {
+    if skip() {
+        return;
+    }
+    let mut pipeline = Pipeline::start(&[]);
+    pipeline.apply(SITE);
+    pipeline.rolled_out("site");
+    pipeline.wait("nothing is wrong", || causes(&pipeline, &["-n", "default"]).is_empty());
+    assert_eq!(pipeline.ok(&["why", "deployment/site"]), "", "why is silent about a healthy workload");
+
+    let typo = SITE.replace("selector: {app: site}\n  ports", "selector: {app: siet}\n  ports");
+    pipeline.apply(&typo);
+    pipeline
+        .wait("the selector is blamed", || causes(&pipeline, &["service/site"]) == ["6 selector-mismatch"]);
+    pipeline.apply(SITE);
+    pipeline.wait("the repair is seen", || causes(&pipeline, &["service/site"]).is_empty());
+
+    pipeline.ok(&["set", "image", "deployment/site", "web=busybox:1.63"]);
+    pipeline.wait("the tag is blamed", || causes(&pipeline, &["deployment/site"]) == ["5 image-not-found"]);
+    pipeline.ok(&["rollout", "undo", "deployment/site"]);
+    pipeline.rolled_out("site");
+
+    pipeline.ok(&["set", "resources", "deployment/site", "--requests=cpu=1000"]);
+    pipeline.wait("the request is blamed", || {
+        causes(&pipeline, &["deployment/site"]) == ["4 insufficient-resource"]
+    });
+    let page = text(&pipeline.run(&["why", "deployment/site"]).stdout);
+    println!("{page}");
+    assert!(page.contains("requests 1k cpu") && page.contains("no node is as large"), "{page}");
+    pipeline.stop();
+}
+
+const SITE: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: site}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: site}}
+  template:
+    metadata: {labels: {app: site}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: web
+        image: busybox:1.36
+        command: [sh, -c, 'httpd -f -p 8080']
+        ports: [{containerPort: 8080}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: site}
+spec:
+  selector: {app: site}
+  ports: [{port: 80, targetPort: 8080}]
+";
+
+/// The stage and the rule of each cause that `kubectl why` finds, warnings and worse.
+fn causes(pipeline: &Pipeline, about: &[&str]) -> Vec<String> {
+    let output = pipeline.run(&[&["why"], about, &["-o", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", text(&output.stdout), text(&output.stderr)));
+    assert_eq!(output.status.code().map(i64::from), report["exitCode"].as_i64(), "{report}");
+    let causes =
+        report["causes"].as_array().into_iter().flatten().filter(|cause| cause["severity"] != "info");
+    causes.map(|cause| format!("{} {}", cause["stage"], cause["rule"].as_str().unwrap_or_default())).collect()
+}
+
 fn killed_process(pipeline: &Pipeline) {
     pipeline.ok(&[
         "run",

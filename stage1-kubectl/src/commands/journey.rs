@@ -1,4 +1,4 @@
-//! `kubectl journey`: one pod's way through the six stages.
+//! `kubectl journey`: one object's way through the six stages.
 //!
 //! The cluster's programs write down what they decide (`logs/journey.jsonl` in the state directory, beside the kubeconfig).
 //! This command finds out whose steps belong to a pod: its own, those of the ReplicaSet and the Deployment that wanted it,
@@ -18,12 +18,16 @@ use super::listing::{bare, list_all};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::journey::digest::{Cast, select};
+use crate::journey::lanes::Journey;
 use crate::journey::{Step, object_name, page, trail};
 use crate::object::Object;
 use crate::printers;
 use crate::request::{self, ListParams};
 use crate::resource::{GroupVersionKind, GroupVersionResource};
 use crate::selector::LabelSelector;
+
+/// Each step as it happens.
+pub mod watching;
 
 /// Deployment → ReplicaSet → Pod is three; custom kinds may stand above.
 const MAX_OWNERS: usize = 5;
@@ -37,7 +41,10 @@ pub struct JourneyArgs {
     /// The file with the recorded steps; default: logs/journey.jsonl beside the kubeconfig.
     #[arg(long)]
     pub journey_file: Option<PathBuf>,
-    /// Output format: json.
+    /// Go on, and tell each step as it happens.
+    #[arg(short = 'w', long)]
+    pub watch: bool,
+    /// Output format: json (with -w: one object a line).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
 }
@@ -45,22 +52,38 @@ pub struct JourneyArgs {
 /// Runs `kubectl journey`.
 ///
 /// # Errors
-/// The pod isn't there, or the file that was named can't be read.
+/// The object isn't there, or the file that was named can't be read.
 pub async fn run(ctx: &Context, args: JourneyArgs) -> Result<(), Failure> {
     if !matches!(args.output.as_str(), "" | "json") {
         return Err(Failure::message(format!("unknown output format {:?}, only json is known", args.output)));
     }
-    let pod = find_pod(ctx, &args.arguments).await?;
-    let owners = owners(ctx, &pod).await?;
-    let (events, slices) = tokio::join!(events(ctx, &pod), slices(ctx, &pod));
-    let name = object_name("Pod", pod.namespace(), pod.name());
+    if args.watch {
+        return watching::run(ctx, &args).await;
+    }
+    let journey = observe(ctx, &args).await?;
+    match args.output.as_str() {
+        "json" => ctx.print(&printers::to_json(&journey.to_value())),
+        _ => ctx.print(&page::render(&journey.title, &journey.steps, journey.next_hop().as_ref())),
+    }
+    Ok(())
+}
+
+/// Reads how far it has come.
+///
+/// # Errors
+/// The object isn't there, or the file that was named can't be read.
+pub(crate) async fn observe(ctx: &Context, args: &JourneyArgs) -> Result<Journey, Failure> {
+    let object = find_subject(ctx, &args.arguments).await?;
+    let owners = owners(ctx, &object).await?;
+    let (events, slices) = tokio::join!(events(ctx, &object), slices(ctx, &object));
+    let title = object_name(object.kind(), object.namespace(), object.name());
     let service = |slice: &Object| {
         let service = slice.label("kubernetes.io/service-name")?;
-        Some(object_name("Service", pod.namespace(), service))
+        Some(object_name("Service", object.namespace(), service))
     };
     let cast = Cast {
-        pod: name.clone(),
-        created_micros: pod.creation_timestamp().map_or(0, jiff::Timestamp::as_microsecond),
+        pod: title.clone(),
+        created_micros: object.creation_timestamp().map_or(0, jiff::Timestamp::as_microsecond),
         owners: owners
             .iter()
             .map(|owner| object_name(owner.kind(), owner.namespace(), owner.name()))
@@ -70,19 +93,15 @@ pub async fn run(ctx: &Context, args: JourneyArgs) -> Result<(), Failure> {
     let everyone: Vec<String> =
         [&cast.owners[..], &cast.services[..], std::slice::from_ref(&cast.pod)].concat();
     let recorded = page::about(&read(ctx, args.journey_file.as_deref())?, &everyone);
-    let mut told = trail::steps(&pod, &events, &slices);
+    let mut told = trail::steps(&object, &events, &slices);
     // Who asked for the topmost owner asked for the pod.
     told.extend(owners.last().and_then(trail::sent));
     let steps: Vec<Step> = select(&cast, &recorded, &told);
-    match args.output.as_str() {
-        "json" => ctx.print(&printers::to_json(&serde_json::json!(steps))),
-        _ => ctx.print(&page::render(&name, &steps)),
-    }
-    Ok(())
+    Ok(Journey { has_owner: !owners.is_empty(), object, title, steps })
 }
 
-/// The pod itself, or the newest pod of what makes pods.
-async fn find_pod(ctx: &Context, arguments: &[String]) -> Result<Object, Failure> {
+/// The pod itself, or the newest pod of what makes pods; while there is none, what should make them.
+async fn find_subject(ctx: &Context, arguments: &[String]) -> Result<Object, Failure> {
     let arguments = match arguments {
         [name] if !name.contains('/') => vec!["pods".to_string(), name.clone()],
         other => other.to_vec(),
@@ -114,7 +133,7 @@ async fn find_pod(ctx: &Context, arguments: &[String]) -> Result<Object, Failure
     };
     let pods = list_all(ctx, &bare(&core("pods"), true), Some(&namespace), &params).await?;
     let newest = pods.into_iter().max_by_key(|pod| (pod.creation_timestamp(), pod.name().to_string()));
-    newest.ok_or_else(|| Failure::message(format!("{} has no pods yet", printers::object_name(&object))))
+    Ok(newest.unwrap_or(object))
 }
 
 fn core(resource: &str) -> GroupVersionResource {

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use jiff::SignedDuration;
 
 use super::digest::{Told, digest};
+use super::lanes::Hop;
 use super::{Stage, Step};
 use crate::time::human_duration;
 
@@ -34,6 +35,12 @@ const SILENCE: [(Stage, &str); 6] = [
     (Stage::Proxy, "no Service sends traffic to it"),
 ];
 
+/// What it means that a stage has left no step.
+#[must_use]
+pub fn silence(stage: Stage) -> &'static str {
+    SILENCE.iter().find(|(one, _)| *one == stage).map_or("", |(_, meaning)| meaning)
+}
+
 /// The sign of a stage.
 #[must_use]
 pub fn sign(stage: Stage) -> char {
@@ -48,9 +55,9 @@ const LAST_LINES: usize = 12;
 const MAX_WHY_CHARS: usize = 90;
 
 // ANCHOR: render-journey
-/// Renders the steps of one object's journey.
+/// Renders the steps of one object's journey, and the hop that is missing.
 #[must_use]
-pub fn render(title: &str, steps: &[Step]) -> String {
+pub fn render(title: &str, steps: &[Step], next: Option<&Hop>) -> String {
     let told = digest(steps);
     let start = told.first().map_or(0, |told| told.step.at_micros);
     let mut page = format!("{title}, through the six stages\n\n");
@@ -69,16 +76,21 @@ pub fn render(title: &str, steps: &[Step]) -> String {
         }
     }
     for (stage, meaning) in SILENCE {
-        if !told.iter().any(|told| told.step.stage == stage) {
+        let missing = next.is_some_and(|hop| hop.stage == stage);
+        if !missing && !told.iter().any(|told| told.step.stage == stage) {
             let _ = writeln!(page, "{} {:>10}  {meaning}", sign(stage), "–");
         }
+    }
+    if let Some(hop) = next {
+        let _ = writeln!(page, "{} {:>10}  {}", sign(hop.stage), "→", hop.text);
     }
     page
 }
 // ANCHOR_END: render-journey
 
 /// `② +12.3 ms  pod: stored (because)  [file:line]`, with a count and the last time of what repeats.
-fn line(told: &Told, title: &str, start: i64, source_known: bool) -> String {
+#[must_use]
+pub fn line(told: &Told, title: &str, start: i64, source_known: bool) -> String {
     let Told { step, times, last_at_micros } = told;
     let decided = step.decided.strip_prefix(&step.object).map_or(step.decided.as_str(), str::trim_start);
     let mut text = format!(
@@ -159,7 +171,14 @@ mod tests {
             ⑤          –  no kubelet has taken it: is its node Ready?
             ⑥          –  no Service sends traffic to it
         "#]]
-        .assert_eq(&render("Pod d/p", &steps));
+        .assert_eq(&render("Pod d/p", &steps, None));
+    }
+
+    #[test]
+    fn the_missing_hop_is_named_even_when_its_stage_has_said_no() {
+        let hop = Hop { stage: Stage::Scheduler, text: "nobody has bound this pod yet: stage ④".into() };
+        let page = render("Pod d/p", &[step(Stage::Scheduler, 1, "not bound")], Some(&hop));
+        assert!(page.ends_with("④          →  nobody has bound this pod yet: stage ④\n"), "{page}");
     }
 
     #[test]
