@@ -183,6 +183,12 @@ pub fn rotated_files(path: &Path) -> Vec<PathBuf> {
     old
 }
 
+/// How often a container was started, by the names of its log files: `0.log`, `1.log.20240101-000000`, …
+pub fn restart_count_of_logs(names: impl Iterator<Item = String>) -> i32 {
+    let number = |name: String| name.split_once(".log")?.0.parse::<i32>().ok();
+    names.filter_map(number).filter(|number| *number >= 0).max().map_or(0, |last| last.saturating_add(1))
+}
+
 /// Removes the log of a container that was removed, its rotated files too.
 pub fn remove_logs(log_path: &str) {
     let path = Path::new(log_path);
@@ -208,6 +214,14 @@ pub fn remove_pod_logs(pod_logs_dir: &Path, uid: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn log_files_tell_how_often_a_container_was_started() {
+        let count = |names: &[&str]| restart_count_of_logs(names.iter().map(|name| (*name).to_owned()));
+        assert_eq!(count(&[]), 0);
+        assert_eq!(count(&["0.log"]), 1);
+        assert_eq!(count(&["2.log", "10.log.20240101-000000", "x.log", "9"]), 11);
+    }
 
     #[test]
     fn images_go_only_when_the_disk_is_full_as_df_shows_it() {

@@ -9,7 +9,11 @@
 //!
 //! containerd outlives us on purpose: after `kill -9` of this process the pods still run, and the next start finds
 //! the process by its pid file and socket and adopts it. A clean stop is different: it stops all
-//! sandboxes first, then containerd, then removes what both left behind (mounts, cgroups, sockets).
+//! sandboxes first, then containerd, then removes what both left behind (mounts, cgroups, sockets). The records of the sandboxes
+//! stay, as on a machine that was switched off: the next kubelet sees that the pods' containers ended, and counts the restart.
+//!
+//! A containerd that ends by itself is started again ([`keeper`]). It pulls through the pipeline's process
+//! ([`crate::network::egress`]), which its environment names.
 //!
 //! Two things must be known to write the configuration. Without CAP_SYS_RESOURCE no process may lower its OOM score,
 //! and runc fails with a text about a pipe; `restrict_oom_score_adj` clamps it. And overlayfs doesn't
@@ -39,9 +43,11 @@ use crate::network::Ipv4Cidr;
 
 pub mod clean_up;
 pub mod config;
+mod keeper;
 
 use clean_up::{clean_up, stop_all_pods};
 use config::{Layout, Machine, find};
+use keeper::Keeper;
 
 /// containerd answers within 0.2 s on an idle machine.
 const START_DEADLINE: Duration = Duration::from_secs(30);
@@ -94,13 +100,14 @@ fn write(path: &Path, text: &str) -> Result<(), ContainerdError> {
     std::fs::write(path, text).map_err(failed)
 }
 
-/// A containerd that answers.
+/// Variables of containerd's environment.
+pub type Environment = Vec<(&'static str, String)>;
+
+/// A containerd that answers, and is kept answering.
 #[derive(Debug)]
 pub struct ContainerdProcess {
     layout: Layout,
-    pid: Pid,
-    /// `None`: adopted from an earlier run.
-    child: Option<Child>,
+    keeper: Keeper,
 }
 
 impl ContainerdProcess {
@@ -109,39 +116,28 @@ impl ContainerdProcess {
     ///
     /// # Errors
     /// It can't be started, or doesn't answer within half a minute.
-    pub async fn start(layout: Layout, machine: &Machine) -> Result<Self, ContainerdError> {
-        if let Some(pid) = running(&layout)
-            && answers(&layout, Duration::from_secs(2)).await
-        {
-            info!(node = %layout.node_name, pid = pid.as_raw(), "Adopted containerd of an earlier run");
-            return Ok(Self { layout, pid, child: None });
+    pub async fn start(
+        layout: Layout,
+        machine: &Machine,
+        environment: Environment,
+    ) -> Result<Self, ContainerdError> {
+        if let Some(pid) = running(&layout) {
+            let node = &layout.node_name;
+            if !has_environment(pid, &environment) {
+                info!(node, "Containerd of an earlier run has another way to registries, starting a new one");
+                end(pid, || running(&layout).is_none()).await;
+            } else if answers(&layout, Duration::from_secs(2)).await {
+                info!(node, pid = pid.as_raw(), "Adopted containerd of an earlier run");
+                return Ok(Self { keeper: Keeper::start(layout.clone(), environment, pid, None), layout });
+            }
         }
         write(&layout.config_path(), &layout.config_toml(machine))?;
         write(&layout.log_path(), "")?;
         std::fs::create_dir_all(layout.cni_conf_dir())
             .map_err(|source| ContainerdError::File { path: layout.cni_conf_dir(), source })?;
-        let start = |source| ContainerdError::Start { program: "containerd".to_owned(), source };
-        let log = std::fs::File::options().append(true).open(layout.log_path()).map_err(start)?;
-        let program = find("containerd").map_err(|why| start(io::Error::other(why)))?;
-        let child = Command::new(program)
-            .arg("--config")
-            .arg(layout.config_path())
-            // A group of its own: Ctrl-C in the terminal must reach us first, so that pods are stopped in order.
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(start)?)
-            .stderr(log)
-            .spawn()
-            .map_err(start)?;
-        let pid = Pid::from_raw(child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default());
-        write(&layout.pid_path(), &pid.to_string())?;
-        if !answers(&layout, START_DEADLINE).await {
-            let _ = kill(pid, Signal::SIGKILL);
-            let (node, log) = (layout.node_name.clone(), layout.log_path());
-            return Err(ContainerdError::NoAnswer { node, socket: layout.socket(), log });
-        }
+        let (pid, child) = spawn(&layout, &environment).await?;
         info!(node = %layout.node_name, pid = pid.as_raw(), "Started containerd");
-        Ok(Self { layout, pid, child: Some(child) })
+        Ok(Self { keeper: Keeper::start(layout.clone(), environment, pid, Some(child)), layout })
     }
 
     /// Where things are.
@@ -215,30 +211,58 @@ impl ContainerdProcess {
             .is_ok_and(|text| text.contains("snapshotter = \"native\""))
     }
 
-    /// Stops every pod, then containerd; removes what they leave behind. Images stay.
-    pub async fn stop(mut self, runtime: &SharedRuntime) {
-        stop_all_pods(runtime, &self.layout.node_name).await;
-        let _ = kill(self.pid, Signal::SIGTERM);
-        if !self.ended(STOP_DEADLINE).await {
-            warn!(node = %self.layout.node_name, "Containerd did not stop, killing it");
-            let _ = kill(self.pid, Signal::SIGKILL);
-            self.ended(STOP_DEADLINE).await;
-        }
-        clean_up(&self.layout);
-    }
-
-    /// Leaves containerd and the pods running, for the next start.
-    pub fn leave(mut self) {
-        // tokio would otherwise collect the zombie; it isn't one yet.
-        self.child = None;
-    }
-
-    async fn ended(&mut self, deadline: Duration) -> bool {
-        match &mut self.child {
-            Some(child) => tokio::time::timeout(deadline, child.wait()).await.is_ok(),
+    /// Stops every pod, then containerd; removes what they leave behind. Images stay, and the records of the pods.
+    pub async fn stop(self, runtime: &SharedRuntime) {
+        let Self { layout, keeper } = self;
+        stop_all_pods(runtime, &layout.node_name).await;
+        let (pid, child) = keeper.stop().await;
+        match child {
+            Some(mut child) => end(pid, || child.try_wait().is_ok_and(|ended| ended.is_some())).await,
             // Not our child: all that can be done is to look.
-            None => poll(deadline, || async { running(&self.layout).is_none() }).await,
+            None => end(pid, || running(&layout).is_none()).await,
         }
+        clean_up(&layout);
+    }
+}
+
+/// Starts the process and waits until it answers.
+async fn spawn(layout: &Layout, environment: &Environment) -> Result<(Pid, Child), ContainerdError> {
+    let start = |source| ContainerdError::Start { program: "containerd".to_owned(), source };
+    let log = std::fs::File::options().create(true).append(true).open(layout.log_path()).map_err(start)?;
+    let program = find("containerd").map_err(|why| start(io::Error::other(why)))?;
+    let mut command = Command::new(program);
+    // Their lower case twins would be read where ours are empty.
+    for name in ["http_proxy", "https_proxy", "no_proxy"] {
+        command.env_remove(name);
+    }
+    let child = command
+        .arg("--config")
+        .arg(layout.config_path())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        // A group of its own: Ctrl-C in the terminal must reach us first, so that pods are stopped in order.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(start)?)
+        .stderr(log)
+        .spawn()
+        .map_err(start)?;
+    let pid = Pid::from_raw(child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default());
+    write(&layout.pid_path(), &pid.to_string())?;
+    if !answers(layout, START_DEADLINE).await {
+        let _ = kill(pid, Signal::SIGKILL);
+        let (node, log) = (layout.node_name.clone(), layout.log_path());
+        return Err(ContainerdError::NoAnswer { node, socket: layout.socket(), log });
+    }
+    Ok((pid, child))
+}
+
+/// Asks a process to end, and makes it.
+async fn end(pid: Pid, mut ended: impl FnMut() -> bool) {
+    let _ = kill(pid, Signal::SIGTERM);
+    if !poll(STOP_DEADLINE, || std::future::ready(ended())).await {
+        warn!(pid = pid.as_raw(), "Containerd did not stop, killing it");
+        let _ = kill(pid, Signal::SIGKILL);
+        poll(STOP_DEADLINE, || std::future::ready(ended())).await;
     }
 }
 
@@ -255,6 +279,13 @@ fn running(layout: &Layout) -> Option<Pid> {
     let config = layout.config_path();
     let config = config.as_os_str().as_encoded_bytes();
     command.split(|byte| *byte == 0).any(|argument| argument == config).then(|| Pid::from_raw(pid))
+}
+
+/// Whether a process was started with these variables.
+fn has_environment(pid: Pid, environment: &Environment) -> bool {
+    let block = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let variables: Vec<&[u8]> = block.split(|byte| *byte == 0).collect();
+    environment.iter().all(|(name, value)| variables.contains(&format!("{name}={value}").as_bytes()))
 }
 
 async fn answers(layout: &Layout, deadline: Duration) -> bool {

@@ -28,7 +28,9 @@ use crate::kubelet::Kubelet;
 use crate::pod::{ContainerKind, PodExt};
 
 mod credentials;
+mod reference;
 pub use credentials::{Keyring, keyring};
+use reference::apply_default_image_tag;
 
 /// What the shell remembers about pulls.
 #[derive(Default)]
@@ -82,12 +84,6 @@ fn pull_policy(container: &Container) -> &str {
     container.image_pull_policy.as_deref().filter(|p| !p.is_empty()).unwrap_or_else(by_tag)
 }
 
-/// An image reference with its default tag, as the runtime wants it.
-pub fn with_default_tag(image: &str) -> String {
-    let last = image.rsplit('/').next().unwrap_or(image);
-    if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }
-}
-
 fn user_of(image: &Image) -> ImageUser {
     match image.uid {
         Some(uid) => ImageUser { uid: Some(uid), username: String::new() },
@@ -118,8 +114,14 @@ impl Kubelet {
         keyring: &Keyring,
     ) -> Result<(String, ImageUser), ImageError> {
         let name = container.image.as_deref().unwrap_or_default();
-        let reference = with_default_tag(name);
         let event = |text| self.container_event(pod, kind, &container.name, text);
+        let reference = apply_default_image_tag(name).map_err(|why| {
+            let message = format!(
+                "Failed to apply default image tag {name:?}: couldn't parse image name {name:?}: {why}"
+            );
+            event(EventText::warning("InspectFailed", message.clone()));
+            ImageError { reason: "InvalidImageName", message, until: None }
+        })?;
         let inspect =
             |e: CriError| ImageError { reason: "ImageInspectError", message: e.to_string(), until: None };
         let present = self.runtime.image_status(&reference).await.map_err(inspect)?;
@@ -267,11 +269,5 @@ mod tests {
         assert_eq!(decide("host:5000/a", None, true), PullDecision::Pull);
         assert_eq!(decide("a:1", Some("Never"), false), PullDecision::NeverPull);
         assert_eq!(decide("a:1", Some("Always"), true), PullDecision::Pull);
-    }
-
-    #[test]
-    fn names_without_tag_get_latest() {
-        assert_eq!(with_default_tag("host:5000/a"), "host:5000/a:latest");
-        assert_eq!(with_default_tag("a@sha256:00"), "a@sha256:00");
     }
 }

@@ -13,13 +13,16 @@
 //! [`Observed`] into a list of [`NetworkOp`]s. A plan for a network that is already there is empty, so a
 //! restart after `kill -9` adopts what still stands and repairs what doesn't.
 //!
-//! The subtle thing is who owns a bridge. Two clusters with different state directories run side by side,
-//! so the name of the bridge is a race: it is created exclusively, it carries its owner's mark as link
-//! alias, and whoever finds a stranger's mark goes on to the next number.
+//! The subtle thing is who owns a bridge. Two clusters with different state directories run side by side, so the number is a race.
+//! A process takes it by a lock that lasts as long as the process ([`index_lock`]); the bridge is created exclusively and carries
+//! its owner's mark as link alias, which outlives a killed process. Whoever finds a stranger's lock, mark or address goes on to
+//! the next number, and whoever cleans up looks at the mark first: a state directory may remember a number that is somebody else's by now.
+//!
+//! A node has no route to the outside: [`egress`] and [`loopback`] let its runtime pull images all the same.
 //!
 //! # Invariants
 //! 1. Nothing outside of the cluster's own bridge, veth pairs and namespaces is touched: no rule and no
-//!    route is added on the host.
+//!    route is added on the host. Nothing is removed below a bridge that bears another mark.
 //! 2. `plan_up` of what `plan_up` made is empty.
 //! 3. Pods keep their address on the way to other pods; only traffic that leaves the pod network
 //!    takes the node's address.
@@ -28,6 +31,7 @@
 //! No counterpart: machines, switches and routes are the administrator's (or the cloud provider's
 //! route controller, or the CNI plugin's: flannel's host-gw backend does the same). Left out: IPv6.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -35,11 +39,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub mod egress;
 pub mod execute;
+pub mod index_lock;
+pub mod loopback;
 pub mod netns;
 
 /// All pods of all nodes (the controller manager's `--cluster-cidr`).
 pub const CLUSTER_CIDR: Ipv4Cidr = Ipv4Cidr { address: Ipv4Addr::new(10, 244, 0, 0), prefix: 16 };
+/// All Services of a default cluster (the API server's `--service-cluster-ip-range`).
+pub const SERVICE_CIDR: Ipv4Cidr = Ipv4Cidr { address: Ipv4Addr::new(10, 96, 0, 0), prefix: 12 };
 /// Where namespaces are mounted; the folder of `ip netns`, so that `ip netns exec` finds them too.
 pub const NETNS_DIR: &str = "/run/netns";
 /// A node's port on the bridge, as the node sees it.
@@ -61,6 +70,14 @@ pub struct Ipv4Cidr {
 impl fmt::Display for Ipv4Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Ipv4Cidr {
+    /// Whether an address is in the network.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+        (u32::from(self.address) ^ u32::from(address)) & mask == 0
     }
 }
 
@@ -99,6 +116,11 @@ impl ClusterNetwork {
     /// The host's address on the bridge, where nodes reach the API server.
     pub fn gateway(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 210, self.index, 1)
+    }
+
+    /// All addresses of the bridge and its nodes.
+    pub fn subnet(&self) -> Ipv4Cidr {
+        Ipv4Cidr { address: Ipv4Addr::new(10, 210, self.index, 0), prefix: 24 }
     }
 
     /// The place of node number `ordinal` (from 1) in this network.
@@ -184,15 +206,28 @@ impl NetworkOp {
 /// What the machine has of a cluster's network already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Link names in the host's namespace.
-    pub links: Vec<String>,
+    /// Links in the host's namespace: name → alias, which is a bridge's mark.
+    pub links: BTreeMap<String, Option<String>>,
+    /// Addresses of the links.
+    pub addresses: Vec<(String, Ipv4Addr)>,
     /// Mounted namespaces.
     pub namespaces: Vec<PathBuf>,
 }
 
 impl Observed {
     fn has_link(&self, name: &str) -> bool {
-        self.links.iter().any(|link| link == name)
+        self.links.contains_key(name)
+    }
+
+    /// Whether the cluster's number belongs to somebody else: its bridge bears another mark.
+    pub fn is_strangers(&self, cluster: &ClusterNetwork) -> bool {
+        self.links.get(&cluster.bridge()).is_some_and(|alias| alias.as_deref() != Some(&cluster.owner))
+    }
+
+    /// Whether a link that isn't the cluster's own has an address among the cluster's: a VPN, another program's bridge.
+    pub fn uses_addresses_of(&self, cluster: &ClusterNetwork) -> bool {
+        let own = cluster.bridge();
+        self.addresses.iter().any(|(link, address)| *link != own && cluster.subnet().contains(*address))
     }
 
     fn has_namespace(&self, path: &PathBuf) -> bool {
@@ -267,10 +302,22 @@ fn plan_node_down(node: &NodeNetwork, observed: &Observed) -> Vec<NetworkOp> {
     plan
 }
 
-/// The steps that remove these nodes and, last, the bridge.
+/// The steps that remove these nodes; none when the number is somebody else's.
+pub fn plan_nodes_down(
+    cluster: &ClusterNetwork,
+    nodes: &[NodeNetwork],
+    observed: &Observed,
+) -> Vec<NetworkOp> {
+    if observed.is_strangers(cluster) {
+        return vec![];
+    }
+    nodes.iter().flat_map(|node| plan_node_down(node, observed)).collect()
+}
+
+/// The steps that remove these nodes and, last, the bridge; none when the number is somebody else's.
 pub fn plan_down(cluster: &ClusterNetwork, nodes: &[NodeNetwork], observed: &Observed) -> Vec<NetworkOp> {
-    let mut plan: Vec<NetworkOp> = nodes.iter().flat_map(|node| plan_node_down(node, observed)).collect();
-    if observed.has_link(&cluster.bridge()) {
+    let mut plan = plan_nodes_down(cluster, nodes, observed);
+    if observed.has_link(&cluster.bridge()) && !observed.is_strangers(cluster) {
         plan.push(NetworkOp::RemoveLink { link: cluster.bridge() });
     }
     plan
@@ -293,7 +340,12 @@ pub fn plan_routes(nodes: &[(NodeNetwork, Option<Ipv4Cidr>)]) -> Vec<NetworkOp> 
 }
 
 /// The nodes that a state directory's earlier run made and the coming one doesn't want.
+///
+/// None when the number is somebody else's.
 pub fn surplus_nodes(cluster: &ClusterNetwork, observed: &Observed, wanted: u32) -> Vec<NodeNetwork> {
+    if observed.is_strangers(cluster) {
+        return vec![];
+    }
     (wanted + 1..=MAX_NODES)
         .map(|ordinal| cluster.node(ordinal))
         .filter(|node| observed.has_namespace(&node.netns) || observed.has_link(&node.host_link))

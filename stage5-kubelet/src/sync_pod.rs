@@ -230,6 +230,11 @@ impl Kubelet {
         outcome: &mut Outcome,
     ) {
         let ephemeral = ephemeral_containers(pod);
+        let remakes = actions.iter().any(|action| matches!(action, PodAction::CreateSandbox { .. }));
+        if remakes && !view.sandboxes.is_empty() {
+            let text = "Pod sandbox changed, it will be killed and re-created.";
+            self.pod_event(pod, EventText::normal("SandboxChanged", text));
+        }
         for action in actions {
             if stop.is_cancelled() {
                 return;

@@ -4,7 +4,7 @@
 
 use stage5_kubelet::network::execute::{claim, execute, observe};
 use stage5_kubelet::network::netns::NodeRuntime;
-use stage5_kubelet::network::{NodeNetwork, plan_down, plan_up};
+use stage5_kubelet::network::{ClusterNetwork, NodeNetwork, plan_down, plan_up};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -20,12 +20,25 @@ fn two_nodes_reach_each_other_over_the_bridge_and_down_leaves_nothing() {
         return skipped("not root");
     }
     let owner = format!("six-stages:test-{}", std::process::id());
-    let cluster = claim(&owner, None).expect("a bridge");
-    let again = claim(&owner, Some(cluster.index)).expect("the same bridge");
-    assert_eq!(cluster, again, "a bridge with our mark is adopted");
+    let claimed = claim(&owner, None).expect("a bridge");
+    let cluster = claimed.network.clone();
+    let refusal = claim(&owner, Some(cluster.index)).expect_err("one process has it").to_string();
+    assert_eq!(
+        refusal,
+        format!("process {} still runs a cluster of this state directory", std::process::id())
+    );
+    // A killed process leaves its bridge, but no lock.
+    drop(claimed);
+    let claimed = claim(&owner, Some(cluster.index)).expect("the same bridge");
+    assert_eq!(cluster, claimed.network, "a bridge with our mark is adopted");
     let other = claim("six-stages:test-somebody-else", Some(cluster.index)).expect("another bridge");
-    assert_ne!(cluster.index, other.index, "a stranger's bridge is left alone");
-    execute(&plan_down(&other, &[], &observe().unwrap())).expect("remove the other bridge");
+    assert_ne!(cluster.index, other.network.index, "a stranger's bridge is left alone");
+    let theirs = other.network.clone();
+    drop(other);
+    // What remembers the stranger's number as its own removes nothing there.
+    let mistaken = ClusterNetwork { index: theirs.index, owner: owner.clone() };
+    assert_eq!(plan_down(&mistaken, &[], &observe().unwrap()), vec![]);
+    execute(&plan_down(&theirs, &[], &observe().unwrap())).expect("remove the other bridge");
 
     let nodes: Vec<NodeNetwork> = (1..=2).map(|ordinal| cluster.node(ordinal)).collect();
     let outcome = std::panic::catch_unwind(|| {
@@ -35,7 +48,7 @@ fn two_nodes_reach_each_other_over_the_bridge_and_down_leaves_nothing() {
     });
     execute(&plan_down(&cluster, &nodes, &observe().unwrap())).expect("down");
     let after = observe().unwrap();
-    assert!(!after.links.iter().any(|link| link.starts_with(&cluster.bridge())), "{after:?}");
+    assert!(!after.links.keys().any(|link| link.starts_with(&cluster.bridge())), "{after:?}");
     assert!(!after.namespaces.iter().any(|path| nodes.iter().any(|node| node.netns == *path)), "{after:?}");
     outcome.expect("the nodes talk");
 }

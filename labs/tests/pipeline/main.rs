@@ -12,6 +12,8 @@ mod labs;
 mod modes;
 mod nodes;
 mod processes;
+mod pull;
+mod registry;
 mod restart;
 mod services;
 mod users;

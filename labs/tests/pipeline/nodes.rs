@@ -114,3 +114,45 @@ fn on_nodes(pipeline: &Pipeline) -> BTreeSet<String> {
     let lines = pipeline.get("pods -l app=web", path);
     lines.lines().filter_map(|line| line.strip_suffix(' ')).map(str::to_owned).collect()
 }
+
+#[test]
+fn a_cluster_that_lost_its_state_directory_takes_nothing_of_another_one() {
+    if skip() {
+        return;
+    }
+    let first = Pipeline::start(&[]);
+    let mut second = first.start_beside(&[]);
+    let (lost, kept) = (bridge(&first), bridge(&second));
+    assert_ne!(lost, kept, "each has a bridge of its own");
+    // Its directory is there again, and empty; the process lives on.
+    std::fs::remove_dir_all(first.dir()).unwrap();
+    let refused = Command::new(binary("kube-proxy"))
+        .args(["--secure-port", "0", "--state-dir"])
+        .arg(first.dir())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let why = text(&refused.stderr);
+    assert!(
+        why.contains(&format!("process {} still runs a cluster of this state directory", first.pid())),
+        "{why}"
+    );
+    drop(first);
+    assert!(!link_exists(&lost), "the first cluster removed its own bridge");
+    assert!(link_exists(&kept), "and not the second one's");
+    second.ok(&["run", "alive", "--image=busybox:1.36", "--command", "--", "sleep", "3600"]);
+    second
+        .wait("pods start on the second cluster", || second.get("pod alive", "{.status.phase}") == "Running");
+    second.stop();
+    assert!(!link_exists(&kept));
+}
+
+fn bridge(pipeline: &Pipeline) -> String {
+    let record = std::fs::read(pipeline.dir().join("nodes/network.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+    format!("six{}", record["index"])
+}
+
+fn link_exists(name: &str) -> bool {
+    std::path::Path::new("/sys/class/net").join(name).exists()
+}

@@ -16,21 +16,20 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::config::Layout;
-use crate::cri::SharedRuntime;
+use crate::cri::{SandboxState, SharedRuntime};
 
-/// Stops and removes every pod sandbox of a node.
+/// Stops every pod sandbox of a node. Their records stay, and those of their containers: with them the next kubelet knows
+/// that the pods have run before.
 pub async fn stop_all_pods(runtime: &SharedRuntime, node: &str) {
-    let sandboxes = match runtime.list_pod_sandbox(None).await {
+    let mut sandboxes = match runtime.list_pod_sandbox(None).await {
         Ok(sandboxes) => sandboxes,
         Err(error) => return warn!(node, %error, "Cannot list pod sandboxes"),
     };
+    sandboxes.retain(|sandbox| sandbox.state == SandboxState::Ready);
     info!(node, pods = sandboxes.len(), "Stopping all pods");
     let stops = sandboxes.iter().map(|sandbox| async move {
         if let Err(error) = runtime.stop_pod_sandbox(&sandbox.id).await {
             warn!(node, sandbox = sandbox.id, %error, "Cannot stop pod sandbox");
-        }
-        if let Err(error) = runtime.remove_pod_sandbox(&sandbox.id).await {
-            warn!(node, sandbox = sandbox.id, %error, "Cannot remove pod sandbox");
         }
     });
     let all = futures::future::join_all(stops);

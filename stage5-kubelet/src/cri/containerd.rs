@@ -12,6 +12,7 @@
 //! # In Kubernetes
 //! `cri-client/pkg/remote_runtime.go`, `remote_image.go`. Left out: tracing, the v1alpha2 fallback.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_cri::v1;
@@ -24,6 +25,7 @@ use super::{
     ExecSyncResponse, Image, ImageService, PodSandbox, PodSandboxConfig, PodSandboxStatus, Runtime,
     RuntimeService, RuntimeStatus, StreamRequest, Version, convert,
 };
+use crate::network::loopback::LoopbackRegistries;
 use crate::runtime_view::labels::POD_UID;
 
 /// Deadline of an ordinary call (`--runtime-request-timeout`).
@@ -38,6 +40,8 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 pub struct Containerd {
     runtime: RuntimeServiceClient<Channel>,
     images: ImageServiceClient<Channel>,
+    /// Of a node whose loopback isn't the host's.
+    loopback: Option<Arc<LoopbackRegistries>>,
 }
 
 impl Containerd {
@@ -53,7 +57,14 @@ impl Containerd {
         Ok(Containerd {
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
             images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES),
+            loopback: None,
         })
+    }
+
+    /// Makes registries on the host's loopback reachable before it pulls from them.
+    pub fn with_loopback(mut self, loopback: LoopbackRegistries) -> Self {
+        self.loopback = Some(Arc::new(loopback));
+        self
     }
 }
 
@@ -320,7 +331,14 @@ impl ImageService for Containerd {
             registry_token: String::new(),
         });
         let message = v1::PullImageRequest { image: Some(image_spec(image)), auth, sandbox_config: None };
-        call!(self.images, pull_image, message, PULL_TIMEOUT, |r: v1::PullImageResponse| Ok(r.image_ref))
+        let pulled =
+            call!(self.images, pull_image, message, PULL_TIMEOUT, |r: v1::PullImageResponse| Ok(r.image_ref));
+        Box::pin(async move {
+            if let Some(loopback) = &self.loopback {
+                loopback.reach(image).await;
+            }
+            pulled.await
+        })
     }
 
     fn remove_image<'a>(&'a self, image: &'a str) -> CriFuture<'a, ()> {

@@ -48,13 +48,13 @@ pub fn keyring(secrets: &[Secret]) -> Keyring {
         let old =
             data.get(".dockercfg").and_then(|d| serde_json::from_slice::<BTreeMap<String, Entry>>(&d.0).ok());
         let auths = modern.map(|m| m.auths).into_iter().chain(old).flatten();
-        entries.extend(auths.map(|(registry, e)| (normalize(&registry), auth_config(&registry, e))));
+        entries.extend(auths.map(|(registry, e)| (normalize(&registry), auth_config(e))));
     }
     entries.sort_by_key(|(registry, _)| std::cmp::Reverse(registry.len()));
     Keyring { entries }
 }
 
-fn auth_config(registry: &str, entry: Entry) -> AuthConfig {
+fn auth_config(entry: Entry) -> AuthConfig {
     let (mut username, mut password) = (entry.username, entry.password);
     let decoded = base64::engine::general_purpose::STANDARD.decode(entry.auth.trim()).ok();
     if let Some((u, p)) =
@@ -66,7 +66,8 @@ fn auth_config(registry: &str, entry: Entry) -> AuthConfig {
         username,
         password,
         auth: String::new(),
-        server_address: registry.to_owned(),
+        // Stays empty, as with the real one: the keyring has chosen already, and containerd takes `host:port` for no URL.
+        server_address: String::new(),
         identity_token: entry.identitytoken,
     }
 }

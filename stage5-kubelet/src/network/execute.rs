@@ -7,22 +7,26 @@
 //!
 //! # Invariants
 //! 1. `EEXIST` of an addition and "not there" of a removal are success: a plan may be repeated.
-//! 2. A bridge is ours when we created it, or when its alias is our mark.
+//! 2. A bridge is ours when its number is locked by us, and we created it or its alias is our mark.
 //!
 //! # In Kubernetes
 //! No counterpart; see [`super`].
 #![expect(clippy::disallowed_methods, reason = "shell: netlink, /proc/sys, nft")]
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use futures::TryStreamExt as _;
+use rtnetlink::packet_route::address::AddressAttribute;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use tracing::debug;
 
+use super::index_lock::IndexLock;
 use super::netns::{self, NetnsError};
 use super::{ClusterNetwork, Ipv4Cidr, MAX_CLUSTERS, NETNS_DIR, NetworkOp, Observed, Place};
 
@@ -51,30 +55,51 @@ pub enum NetworkError {
         /// Why.
         source: std::io::Error,
     },
+    /// A process of the same state directory.
+    #[error("process {0} still runs a cluster of this state directory")]
+    Running(String),
     /// All bridges are taken.
     #[error("no free bridge name six0 to six255")]
     NoBridge,
 }
 
+/// A cluster's number, ours for as long as this is kept.
+#[derive(Debug)]
+pub struct Claim {
+    /// The number and the mark.
+    pub network: ClusterNetwork,
+    _lock: IndexLock,
+}
+
 /// Finds or makes the cluster's bridge: `preferred` (from an earlier run) first, then the first free number.
 ///
 /// # Errors
-/// No rights for netlink, or 256 clusters.
-pub fn claim(owner: &str, preferred: Option<u8>) -> Result<ClusterNetwork, NetworkError> {
-    netns::block_on_in(None, || async {
-        let handle = connect()?;
-        let all = (0..MAX_CLUSTERS).filter_map(|index| u8::try_from(index).ok());
-        for index in preferred.into_iter().chain(all) {
-            let cluster = ClusterNetwork { index, owner: owner.to_owned() };
-            if claim_one(&handle, &cluster).await? {
-                return Ok(cluster);
-            }
+/// No rights for netlink, 256 clusters, or one of the same owner that runs.
+pub fn claim(owner: &str, preferred: Option<u8>) -> Result<Claim, NetworkError> {
+    let all = (0..MAX_CLUSTERS).filter_map(|index| u8::try_from(index).ok());
+    for index in preferred.into_iter().chain(all) {
+        let network = ClusterNetwork { index, owner: owner.to_owned() };
+        let taken = IndexLock::take(&network);
+        let lock = match taken
+            .map_err(|source| NetworkError::Io { op: "lock a bridge's number".to_owned(), source })?
+        {
+            Ok(lock) => lock,
+            Err(holder) if holder.owner == owner => return Err(NetworkError::Running(holder.pid)),
+            Err(_) => continue,
+        };
+        let observed = observe()?;
+        if observed.is_strangers(&network) || observed.uses_addresses_of(&network) {
+            continue;
         }
-        Err(NetworkError::NoBridge)
-    })?
+        if netns::block_on_in(None, || claim_one(&network))?? {
+            return Ok(Claim { network, _lock: lock });
+        }
+    }
+    Err(NetworkError::NoBridge)
 }
 
-async fn claim_one(handle: &Handle, cluster: &ClusterNetwork) -> Result<bool, NetworkError> {
+async fn claim_one(cluster: &ClusterNetwork) -> Result<bool, NetworkError> {
+    let handle = &connect()?;
     let name = cluster.bridge();
     let failed = |source| NetworkError::Netlink { op: format!("add bridge {name}"), source };
     match handle.link().add(LinkBridge::new(&name).build()).execute().await {
@@ -84,6 +109,7 @@ async fn claim_one(handle: &Handle, cluster: &ClusterNetwork) -> Result<bool, Ne
             handle.link().set(marked).execute().await.map_err(failed)?;
         }
         Err(error) if is_errno(&error, nix::errno::Errno::EEXIST) => {
+            // Asked once more: who doesn't know of the lock may have made it since.
             if alias(handle, &name).await?.as_deref() != Some(cluster.owner.as_str()) {
                 return Ok(false);
             }
@@ -96,36 +122,56 @@ async fn claim_one(handle: &Handle, cluster: &ClusterNetwork) -> Result<bool, Ne
     Ok(true)
 }
 
-/// What the host has: link names, mounted namespaces.
+/// What the host has: links with their marks and addresses, mounted namespaces.
 ///
 /// # Errors
 /// Netlink isn't available.
 pub fn observe() -> Result<Observed, NetworkError> {
-    let links = netns::block_on_in(None, || async {
-        let handle = connect()?;
-        let messages: Vec<_> = handle
-            .link()
-            .get()
-            .execute()
-            .try_collect()
-            .await
-            .map_err(|source| NetworkError::Netlink { op: "list links".to_owned(), source })?;
-        Ok::<_, NetworkError>(
-            messages
-                .into_iter()
-                .flat_map(|message| message.attributes)
-                .filter_map(|attribute| match attribute {
-                    LinkAttribute::IfName(name) => Some(name),
-                    _ => None,
-                })
-                .collect(),
-        )
-    })??;
+    let (links, addresses) = netns::block_on_in(None, observe_links)??;
     let namespaces = std::fs::read_dir(NETNS_DIR)
         .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
         .unwrap_or_default();
     let namespaces = Vec::into_iter(namespaces).filter(|path: &PathBuf| netns::is_mounted(path)).collect();
-    Ok(Observed { links, namespaces })
+    Ok(Observed { links, addresses, namespaces })
+}
+
+type Links = (BTreeMap<String, Option<String>>, Vec<(String, Ipv4Addr)>);
+
+async fn observe_links() -> Result<Links, NetworkError> {
+    let failed = |op: &str| {
+        let op = op.to_owned();
+        move |source| NetworkError::Netlink { op, source }
+    };
+    let handle = connect()?;
+    let links: Vec<_> = handle.link().get().execute().try_collect().await.map_err(failed("list links"))?;
+    let mut names = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for link in links {
+        let (mut name, mut alias) = (None, None);
+        for attribute in link.attributes {
+            match attribute {
+                LinkAttribute::IfName(text) => name = Some(text),
+                LinkAttribute::IfAlias(text) => alias = Some(text),
+                _ => {}
+            }
+        }
+        if let Some(name) = name {
+            names.insert(link.header.index, name.clone());
+            found.insert(name, alias);
+        }
+    }
+    let addresses: Vec<_> =
+        handle.address().get().execute().try_collect().await.map_err(failed("list addresses"))?;
+    let mut all = Vec::new();
+    for message in addresses {
+        let Some(link) = names.get(&message.header.index) else { continue };
+        for attribute in message.attributes {
+            if let AddressAttribute::Address(IpAddr::V4(address)) = attribute {
+                all.push((link.clone(), address));
+            }
+        }
+    }
+    Ok((found, all))
 }
 
 /// Carries a plan out, in order.
@@ -211,7 +257,7 @@ async fn execute_one(handle: &Handle, op: &NetworkOp) -> Result<(), NetworkError
             handle.link().set(LinkUnspec::new_with_name(link).up().build()).execute().await
         }
         NetworkOp::ReplaceRoute { destination, gateway, .. } => {
-            let route = RouteMessageBuilder::<std::net::Ipv4Addr>::new()
+            let route = RouteMessageBuilder::<Ipv4Addr>::new()
                 .destination_prefix(destination.address, destination.prefix)
                 .gateway(*gateway)
                 .build();

@@ -42,6 +42,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::nodes::remembered_network;
+#[cfg(feature = "containerd")]
+use crate::network::loopback::LoopbackRegistries;
 use crate::network::netns::is_mounted;
 use crate::options::Config;
 
@@ -295,7 +297,10 @@ impl NodeAgent {
 #[cfg(feature = "containerd")]
 async fn containerd(state_dir: &StateDir, node_name: &str) -> anyhow::Result<crate::cri::SharedRuntime> {
     let socket = super::nodes::layout(state_dir, node_name, node_name.to_owned())?.socket();
-    let runtime = crate::cri::containerd::Containerd::connect(&socket.display().to_string()).await?;
+    let mut runtime = crate::cri::containerd::Containerd::connect(&socket.display().to_string()).await?;
+    if let Some(way_out) = super::nodes::remembered_egress(state_dir) {
+        runtime = runtime.with_loopback(LoopbackRegistries::new(way_out));
+    }
     Ok(std::sync::Arc::new(runtime))
 }
 

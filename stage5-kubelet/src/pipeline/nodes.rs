@@ -24,15 +24,23 @@ use tokio::runtime::Handle;
 use tracing::{info, warn};
 
 use crate::cri::SharedRuntime;
-use crate::network::execute::{claim, execute, observe};
+use crate::network::execute::{Claim, claim, execute, observe};
 use crate::network::netns::NodeRuntime;
-use crate::network::{ClusterNetwork, Ipv4Cidr, NodeNetwork, plan_down, plan_routes, plan_up, surplus_nodes};
+use crate::network::{
+    ClusterNetwork, Ipv4Cidr, NodeNetwork, plan_down, plan_nodes_down, plan_routes, plan_up, surplus_nodes,
+};
 use crate::options::RuntimeKind;
 
 #[cfg(feature = "containerd")]
 use crate::containerd_process::{
     ContainerdProcess,
     config::{Layout, Machine},
+};
+#[cfg(feature = "containerd")]
+use crate::network::{
+    CLUSTER_CIDR, SERVICE_CIDR,
+    egress::{Egress, EgressAddress, upstream::Upstream},
+    loopback::LoopbackRegistries,
 };
 
 /// One node, as later stages see it.
@@ -119,9 +127,13 @@ struct Node {
 
 /// All nodes of a pipeline.
 pub struct Nodes {
-    cluster: Option<ClusterNetwork>,
+    /// Held until the bridge is gone.
+    cluster: Option<Claim>,
     state_dir: StateDir,
     nodes: Vec<Node>,
+    /// The runtimes' way out.
+    #[cfg(feature = "containerd")]
+    egress: Option<Egress>,
 }
 
 /// Where the state directory remembers its bridge.
@@ -152,32 +164,40 @@ impl Nodes {
                 containerd: None,
                 _threads: None,
             };
-            return Ok(Self { cluster: None, state_dir, nodes: (1..=count).map(node).collect() });
+            let nodes = (1..=count).map(node).collect();
+            return Ok(Self::of(state_dir, None, nodes));
         }
-        let cluster = claim_network(&state_dir)?;
+        let claimed = claim_network(&state_dir)?;
+        let cluster = &claimed.network;
         let networks: Vec<NodeNetwork> = (1..=count).map(|ordinal| cluster.node(ordinal)).collect();
         let observed = observe()?;
-        let surplus = surplus_nodes(&cluster, &observed, count);
+        let surplus = surplus_nodes(cluster, &observed, count);
         for node in &surplus {
             info!(node = node.name, "Removing a node of an earlier, larger cluster");
         }
-        let leftovers = ClusterNetwork { index: cluster.index, owner: String::new() };
-        let mut plan = plan_down(&leftovers, &surplus, &observed);
-        plan.retain(
-            |op| !matches!(op, crate::network::NetworkOp::RemoveLink { link } if *link == cluster.bridge()),
-        );
-        plan.extend(plan_up(&cluster, &networks, &observed));
+        let mut plan = plan_nodes_down(cluster, &surplus, &observed);
+        plan.extend(plan_up(cluster, &networks, &observed));
         execute(&plan).context("make the nodes' networks")?;
         let nodes = networks
             .into_iter()
             .map(|network| Node::enter(network, count > 1))
             .collect::<anyhow::Result<_>>()?;
-        Ok(Self { cluster: Some(cluster), state_dir, nodes })
+        Ok(Self::of(state_dir, Some(claimed), nodes))
+    }
+
+    fn of(state_dir: StateDir, cluster: Option<Claim>, nodes: Vec<Node>) -> Self {
+        Self {
+            cluster,
+            state_dir,
+            nodes,
+            #[cfg(feature = "containerd")]
+            egress: None,
+        }
     }
 
     /// The host's address on the bridge: where the nodes reach the API server.
     pub fn gateway(&self) -> Option<Ipv4Addr> {
-        self.cluster.as_ref().map(ClusterNetwork::gateway)
+        self.cluster.as_ref().map(|claimed| claimed.network.gateway())
     }
 
     /// The nodes, for later stages.
@@ -188,7 +208,7 @@ impl Nodes {
     /// `six0-node-1`: a name that no other node of this machine has.
     pub fn unique_name(&self, node_name: &str) -> String {
         match &self.cluster {
-            Some(cluster) => format!("{}-{node_name}", cluster.bridge()),
+            Some(claimed) => format!("{}-{node_name}", claimed.network.bridge()),
             None => node_name.to_owned(),
         }
     }
@@ -212,19 +232,29 @@ impl Nodes {
     #[cfg(feature = "containerd")]
     async fn start_containerds(&mut self, machine: &Machine) -> anyhow::Result<()> {
         let images = self.state_dir.root().join("images");
+        let network = &self.cluster.as_ref().context("nodes with containerd have a bridge")?.network;
+        // The host's variables are read here once; containerd gets others.
+        let upstream = Upstream::new(|name| std::env::var(name).ok());
+        let egress = Egress::start(network.gateway(), &egress_record(&self.state_dir), upstream).await;
+        let egress = egress.context("listen for the nodes' pulls at the bridge")?;
+        let environment = egress.address().environment(&[network.subnet(), CLUSTER_CIDR, SERVICE_CIDR]);
+        let way_out = egress.address().clone();
+        self.egress = Some(egress);
         let mut starts = Vec::new();
         for node in &self.nodes {
             let name = &node.handle.name;
             let layout = layout(&self.state_dir, name, self.unique_name(name))?;
             let (machine, images) = (machine.clone(), images.clone());
+            let (environment, way_out) = (environment.clone(), way_out.clone());
             starts.push(node.handle.runtime.spawn(async move {
-                let process = ContainerdProcess::start(layout, &machine).await?;
+                let process = ContainerdProcess::start(layout, &machine, environment).await?;
                 let imported = process.import_images(&images).await?;
                 if imported > 0 {
                     info!(node = process.layout().node_name, images = imported, "Imported images");
                 }
                 let socket = process.layout().socket().display().to_string();
                 let runtime = crate::cri::containerd::Containerd::connect(&socket).await?;
+                let runtime = runtime.with_loopback(LoopbackRegistries::new(way_out));
                 Ok::<_, anyhow::Error>((process, runtime))
             }));
         }
@@ -285,8 +315,8 @@ impl Nodes {
         }
         #[cfg(not(feature = "containerd"))]
         drop(self.nodes);
-        if let Some(cluster) = &self.cluster
-            && let Err(error) = remove_network(cluster)
+        if let Some(claimed) = &self.cluster
+            && let Err(error) = remove_network(&claimed.network)
         {
             warn!(%error, "Cannot remove the nodes' networks");
         }
@@ -329,24 +359,36 @@ pub(super) fn layout(state_dir: &StateDir, node_name: &str, unique_name: String)
     Ok(Layout { node_name: node_name.to_owned(), unique_name, root: state_dir.node(node_name), run })
 }
 
+/// Where the way out is written down for the nodes' agents.
+#[cfg(feature = "containerd")]
+fn egress_record(state_dir: &StateDir) -> PathBuf {
+    state_dir.root().join("nodes").join("egress.json")
+}
+
+/// The runtimes' way out, as the pipeline's process wrote it down.
+#[cfg(feature = "containerd")]
+pub(super) fn remembered_egress(state_dir: &StateDir) -> Option<EgressAddress> {
+    EgressAddress::read(&egress_record(state_dir))
+}
+
 /// The bridge that this state directory had last.
 pub(super) fn remembered_network(state_dir: &StateDir) -> Option<ClusterNetwork> {
     serde_json::from_slice(&std::fs::read(record(state_dir)).ok()?).ok()
 }
 
 /// The bridge of this state directory: the one of its last run if that is free or still there.
-fn claim_network(state_dir: &StateDir) -> anyhow::Result<ClusterNetwork> {
+fn claim_network(state_dir: &StateDir) -> anyhow::Result<Claim> {
     let path = record(state_dir);
     let remembered = remembered_network(state_dir);
     let owner = format!("six-stages:{}", state_dir.root().display());
     // A link's alias has room for 255 characters.
     let owner: String = owner.chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
-    let cluster = claim(&owner, remembered.map(|network| network.index)).context("make the nodes' bridge")?;
+    let claimed = claim(&owner, remembered.map(|network| network.index)).context("make the nodes' bridge")?;
     if let Some(folder) = path.parent() {
         stage1_kubectl::state_dir::make_private(folder)?;
     }
-    std::fs::write(&path, serde_json::to_vec_pretty(&cluster)?)?;
-    Ok(cluster)
+    std::fs::write(&path, serde_json::to_vec_pretty(&claimed.network)?)?;
+    Ok(claimed)
 }
 
 /// Removes all of a cluster's links and namespaces, whatever number of nodes it had.

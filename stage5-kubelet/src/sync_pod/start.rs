@@ -9,7 +9,7 @@
 //!
 //! # In Kubernetes
 //! `startContainer` in `pkg/kubelet/kuberuntime/kuberuntime_container.go`.
-#![expect(clippy::disallowed_methods, reason = "shell: reads the clock")]
+#![expect(clippy::disallowed_methods, reason = "shell: reads the clock and folders")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,10 @@ use stage3_controllers::action::EventText;
 use tokio_util::sync::CancellationToken;
 
 use super::{PodMemory, Prepared, SOON, StartError};
-use crate::container_spec::{ContainerInputs, ImageUser, container_config, pod_sandbox_config};
+use crate::container_gc::restart_count_of_logs;
+use crate::container_spec::{
+    ContainerInputs, ImageUser, container_config, pod_log_directory, pod_sandbox_config,
+};
 use crate::cri::{ContainerConfig, ContainerState};
 use crate::env::{EnvSources, make_environment, referenced_objects};
 use crate::kubelet::Kubelet;
@@ -55,7 +58,9 @@ impl Kubelet {
     ) -> Result<(), StartError> {
         let told = |error: StartError| {
             let text = match error.reason.as_str() {
-                "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" => error.reason.clone(),
+                "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" => {
+                    error.reason.clone()
+                }
                 _ => error.message.clone(),
             };
             self.container_event(
@@ -120,7 +125,11 @@ impl Kubelet {
         prepared: &Prepared,
         (image_ref, image_user): (String, ImageUser),
     ) -> Result<ContainerConfig, String> {
-        let attempt = view.container(&container.name).map_or(0, |c| c.restart_count + 1);
+        let attempt = match view.container(&container.name) {
+            Some(last) => last.restart_count + 1,
+            // The runtime has forgotten it (its records were lost with a disk or a garbage collection): the logs have not.
+            None => self.restart_count_by_logs(pod, &container.name),
+        };
         let sources = self.env_sources(pod, container, view).await?;
         let env = make_environment(pod, container, &sources).map_err(|e| e.to_string())?;
         let mounts = match self.runtime.is_real() {
@@ -138,6 +147,16 @@ impl Kubelet {
             target_id: target.and_then(|t| view.container(t)).map(|c| c.id.clone()),
         };
         container_config(pod, container, &inputs, &self.facts.load())
+    }
+
+    fn restart_count_by_logs(&self, pod: &Pod, container: &str) -> i32 {
+        if !self.runtime.is_real() {
+            return 0;
+        }
+        let folder = std::path::Path::new(&pod_log_directory(pod, &self.facts.load())).join(container);
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        restart_count_of_logs(names)
     }
 
     async fn env_sources(

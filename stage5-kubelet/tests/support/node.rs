@@ -133,7 +133,8 @@ mod real {
             Err(why) => return skipped(&format!("no containerd ({why})")),
         };
         let Some(images) = images() else { return skipped("no images (STAGES_TEST_IMAGES)") };
-        let cluster = claim(&format!("six-stages:{name}-{}", std::process::id()), None).expect("a bridge");
+        let claimed = claim(&format!("six-stages:{name}-{}", std::process::id()), None).expect("a bridge");
+        let cluster = claimed.network.clone();
         let node = cluster.node(1);
         execute(&plan_up(&cluster, std::slice::from_ref(&node), &observe().unwrap())).expect("network up");
         let run = PathBuf::from(format!("/run/s5t-{}-{name}", std::process::id()));
@@ -147,7 +148,7 @@ mod real {
         let inside = NodeRuntime::start("node-t", Some(&node.netns)).expect("a runtime in the node");
         let kubelet_root = root.path().join("kubelet");
         let work = async move {
-            let process = ContainerdProcess::start(layout, &machine).await.expect("containerd");
+            let process = ContainerdProcess::start(layout, &machine, vec![]).await.expect("containerd");
             process.set_pod_cidr("10.244.250.0/24".parse().unwrap()).expect("pod cidr");
             process.import_images(&images).await.expect("images");
             let connected =
@@ -160,7 +161,8 @@ mod real {
             process.stop(&runtime).await;
             outcome
         };
-        let outcome = std::thread::scope(|s| s.spawn(|| inside.handle().block_on(work)).join());
+        // Spawned, not blocked on: only the runtime's own threads are inside of the node, and containerd inherits its starter's network.
+        let outcome = futures::executor::block_on(inside.handle().spawn(work));
         drop(inside);
         execute(&plan_down(&cluster, std::slice::from_ref(&node), &observe().unwrap()))
             .expect("network down");
