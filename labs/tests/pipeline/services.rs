@@ -93,6 +93,15 @@ fn a_pod_calls_the_api_by_its_service_account() {
     assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["ca.crt", "namespace", "token"]);
     let variables = pipeline.ok(&["exec", "caller", "--", "env"]);
     assert!(variables.contains("KUBERNETES_SERVICE_HOST=10.96.0.1"), "{variables}");
+    let found = pipeline.run(&["exec", "caller", "--", "nslookup", "kubernetes"]);
+    assert!(
+        text(&found.stdout).contains("Name:\tkubernetes.default.svc.cluster.local"),
+        "{}",
+        text(&found.stdout)
+    );
+    // libc's resolver completes names with a dot, too; a cluster IP answers no ping.
+    let found = pipeline.run(&["exec", "caller", "--", "ping", "-c1", "-w1", "kubernetes.default"]);
+    assert!(text(&found.stdout).contains("PING kubernetes.default (10.96.0.1)"), "{}", text(&found.stdout));
     // busybox speaks no verified TLS; a connection to the Service's address shows the way, the token its holder.
     let connected = pipeline.run(&["exec", "caller", "--", "sh", "-c", "nc -w 3 10.96.0.1 443 </dev/null"]);
     assert!(connected.status.success(), "{}", text(&connected.stderr));
@@ -109,9 +118,39 @@ fn a_pod_calls_the_api_by_its_service_account() {
         "whoami",
     ]);
     assert!(who.contains("system:serviceaccount:default:default"), "{who}");
+    proxies(&pipeline);
     pipeline.stop();
 }
 
 fn server(pipeline: &Pipeline) -> String {
     pipeline.ok(&["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"])
+}
+
+/// Through the API server to a pod: by the scheme that is asked for, and never to the API server's own machine.
+fn proxies(pipeline: &Pipeline) {
+    // On the node's network: its port 10250 is the kubelet's, which speaks TLS and knows no anonymous callers.
+    pipeline.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: front}, spec: {hostNetwork: true, containers: [{name: c, image: 'busybox:1.36', command: [sleep, '3600']}]}}",
+    );
+    pipeline.wait("front runs", || pipeline.get("pod front", "{.status.phase}") == "Running");
+    let get = |pod: &str, path: &str| {
+        let output =
+            pipeline.run(&["get", "--raw", &format!("/api/v1/namespaces/default/pods/{pod}/proxy/{path}")]);
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let by_tls = get("https:front:10250", "pods");
+    assert!(by_tls.contains("Unauthorized"), "{by_tls}");
+    let plain = get("front:10250", "pods");
+    assert!(!plain.contains("Unauthorized"), "{plain}");
+    assert!(get("ftp:front:21", "").contains("invalid pod request \"ftp:front:21\""));
+    // Whoever may write a pod's status must not reach what listens on the server's loopback.
+    pipeline.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: liar}, spec: {schedulerName: nobody, containers: [{name: c, image: 'busybox:1.36'}]}}",
+    );
+    for address in ["127.0.0.1", "169.254.169.254"] {
+        let lie = format!(r#"{{"status":{{"podIP":"{address}","podIPs":[{{"ip":"{address}"}}]}}}}"#);
+        pipeline.ok(&["patch", "pod", "liar", "--subresource=status", "--type=merge", "-p", &lie]);
+        let refusal = get("liar:2379", "version");
+        assert!(refusal.contains("address not allowed"), "{refusal}");
+    }
 }
