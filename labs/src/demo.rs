@@ -40,6 +40,8 @@ struct Kubectl {
 pub fn run(state_dir: Option<PathBuf>, flags: &DemoFlags) -> anyhow::Result<String> {
     let state_dir = stage1_kubectl::state_dir::StateDir::locate(state_dir);
     let kubectl = Kubectl { program: beside_us(&flags.kubectl), kubeconfig: state_dir.admin_kubeconfig() };
+    // At a first start the API server answers before a kubelet has registered its node, and `wait` wants something to wait for.
+    kubectl.show(&["wait", "--for=create", "node/node-1", "--timeout=60s"])?;
     kubectl.show(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"])?;
     kubectl.apply(MANIFEST)?;
     kubectl.show(&["rollout", "status", "deployment/web", "--timeout=120s"])?;

@@ -13,5 +13,7 @@ pub mod demo;
 pub mod image;
 /// Labs: a fault in one stage, to be diagnosed, repaired and graded.
 pub mod lab;
+/// How fast a pipeline starts and rolls out, and what it costs at rest.
+pub mod measure;
 /// The command line of `labs`.
 pub mod options;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use labs::options::{Command, Flags};
-use labs::{demo, image, lab};
+use labs::{demo, image, lab, measure};
 use stage1_kubectl::logging::LogOptions;
 
 fn main() -> ExitCode {
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(flags.state_dir.clone(), demo),
         Command::Cluster => cluster(flags.state_dir.clone()),
         Command::Lab(command) => lab::commands::run(flags.state_dir.clone(), command),
+        Command::Measure(flags) => measure::run(flags),
     };
     let (text, code) = match done {
         Ok(text) => (text, ExitCode::SUCCESS),

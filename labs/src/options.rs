@@ -33,6 +33,8 @@ pub enum Command {
     /// The labs themselves
     #[command(flatten)]
     Lab(LabCommand),
+    /// Start pipelines in fresh state directories and measure starts, rollouts, idle CPU and memory
+    Measure(MeasureFlags),
 }
 
 /// Flags of `labs image`.
@@ -94,4 +96,24 @@ pub struct DemoFlags {
     /// The kubectl to use
     #[arg(long, default_value = "kubectl")]
     pub kubectl: PathBuf,
+}
+
+/// Flags of `labs measure`.
+#[derive(Debug, Args)]
+pub struct MeasureFlags {
+    /// How often each thing is measured (after one round that isn't counted)
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub repeat: u32,
+    /// How long CPU time is counted while nothing happens, in seconds
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    pub idle_seconds: u64,
+    /// The kube-proxy with the real parts; without it cargo builds one
+    #[arg(long, value_name = "FILE")]
+    pub real: Option<PathBuf>,
+    /// The kube-proxy without features; without it cargo builds one
+    #[arg(long, value_name = "FILE")]
+    pub featureless: Option<PathBuf>,
+    /// Write the figures as JSON to this file, too (they are always the last line of the output)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }

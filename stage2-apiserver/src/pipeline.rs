@@ -16,6 +16,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads the clock and files")]
 
 mod assemble;
+pub mod choose_store;
 mod open_store;
 
 use std::future::Future;

@@ -19,7 +19,7 @@
 //! 3. A consistent list contains every write that was acknowledged before the list began.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/storage/cacher/cacher.go`, `watch_cache.go`. Left out: a window that grows by time, triggers (indices for `spec.nodeName`
+//! `apiserver/pkg/storage/cacher/cacher.go`, `watch_cache.go`. Left out: a window that grows without bound in a burst, triggers (indices for `spec.nodeName`
 //! selectors), and the time budget for slow watchers (here: a full queue ends the watch).
 
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub use resource_version::At;
 use fan_out::FanOut;
 use window::Window;
 
-/// Events that a client may have missed and still go on; beyond, it lists again.
+/// Events that a client may have missed and still go on; beyond, it lists again. Fewer when they are old ([`window`]).
 pub const WINDOW: usize = 2048;
 /// How often idle watchers hear how far they are.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -329,6 +329,7 @@ async fn run(
                 None => return StorageError::Lagged { prefix: prefix.to_owned() },
             },
             _ = bookmarks.tick() => {
+                shared.state.lock().window.forget_old();
                 if !shared.state.lock().watchers.wants_bookmarks() {
                     continue;
                 }

@@ -5,8 +5,9 @@
 //! Twenty controllers want to know about pods. They share one watch and one copy of the pods ([`Store`]); each
 //! subscribes to the changes. A subscriber first gets everything that is there, then each change, in order.
 //!
-//! The subtle thing is a subscriber that is too slow. client-go lets its backlog grow without bound; here the channel is
+//! The subtle thing is a subscriber that is too slow. client-go lets its backlog grow without bound; here each queue is
 //! bounded, and a subscriber that fell behind is told so ([`Event::Resync`]): it then looks at everything again.
+//! (A queue takes memory for what is in it. A `broadcast` channel would take all of its room at once, and there are a hundred.)
 //! That is always enough, because controllers decide on the state of the world and not on the events.
 //!
 //! # Invariants
@@ -21,9 +22,10 @@ pub mod factory;
 pub mod list_watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::indexer::{Cached, IndexFunction, Indexer, NamespacedName};
 use crate::reflector::Delta;
@@ -74,10 +76,29 @@ impl<K> Event<K> {
 
 struct Shared<K> {
     indexer: RwLock<Indexer<K>>,
-    events: broadcast::Sender<Event<K>>,
-    /// Held while a change is made and sent, and while a subscriber takes its snapshot (promise 1).
-    order: Mutex<()>,
+    /// Locked while a change is made and sent, and while a subscriber takes its snapshot (promise 1).
+    subscribers: Mutex<Vec<Subscriber<K>>>,
     synced: watch::Sender<bool>,
+}
+
+/// The store's end of a subscription.
+struct Subscriber<K> {
+    events: mpsc::Sender<Event<K>>,
+    missed: Arc<AtomicBool>,
+}
+
+impl<K> Subscriber<K> {
+    /// Hands an event over; false when nobody listens any more.
+    fn tell(&self, event: Event<K>) -> bool {
+        match self.events.try_send(event) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.missed.store(true, Ordering::Release);
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
 }
 
 /// The shared copy of all objects of one kind. Cheap to clone.
@@ -100,11 +121,9 @@ impl<K: Cached> Default for Store<K> {
 impl<K: Cached> Store<K> {
     /// An empty copy that nobody fills yet.
     pub fn new() -> Store<K> {
-        let (events, _) = broadcast::channel(BACKLOG);
         let shared = Shared {
             indexer: RwLock::new(Indexer::default()),
-            events,
-            order: Mutex::new(()),
+            subscribers: Mutex::default(),
             synced: watch::Sender::new(false),
         };
         Store { shared: Arc::new(shared) }
@@ -174,29 +193,31 @@ impl<K: Cached> Store<K> {
 
     /// Everything that is there, then every change.
     pub fn subscribe(&self) -> Subscription<K> {
-        let _order = self.shared.order.lock();
-        let snapshot = self.list();
-        Subscription { snapshot, events: self.shared.events.subscribe() }
+        let mut subscribers = self.shared.subscribers.lock();
+        let (sender, events) = mpsc::channel(BACKLOG);
+        let missed = Arc::new(AtomicBool::new(false));
+        subscribers.push(Subscriber { events: sender, missed: missed.clone() });
+        Subscription { snapshot: self.list(), events, missed }
     }
 
     /// Makes a change and tells the subscribers.
     pub fn apply(&self, delta: Delta<Arc<K>>) {
-        let _order = self.shared.order.lock();
+        let subscribers = &mut *self.shared.subscribers.lock();
         let revision = |version: &str| version.parse().unwrap_or(0);
         match delta {
-            Delta::Upsert(object) => self.upsert(object),
-            Delta::Remove(object, version) => self.remove(&object.key(), revision(&version)),
+            Delta::Upsert(object) => self.upsert(subscribers, object),
+            Delta::Remove(object, version) => self.remove(subscribers, &object.key(), revision(&version)),
             Delta::Advance(version) => self.shared.indexer.write().advance(revision(&version)),
             Delta::Replace(objects, version) => {
                 let kept: std::collections::HashSet<NamespacedName> =
                     objects.iter().map(|object| object.key()).collect();
                 for key in self.keys() {
                     if !kept.contains(&key) {
-                        self.remove(&key, 0);
+                        self.remove(subscribers, &key, 0);
                     }
                 }
                 for object in objects {
-                    self.upsert(object);
+                    self.upsert(subscribers, object);
                 }
                 self.shared.indexer.write().advance(revision(&version));
                 self.shared.synced.send_replace(true);
@@ -204,7 +225,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    fn upsert(&self, object: Arc<K>) {
+    fn upsert(&self, subscribers: &mut Vec<Subscriber<K>>, object: Arc<K>) {
         let old = self.shared.indexer.write().upsert(object.clone());
         let event = match old {
             // A list after a reconnect brings back what we know: no news.
@@ -217,32 +238,34 @@ impl<K: Cached> Store<K> {
             }
             // The same name with another UID: the old one was deleted while we did not look.
             Some(old) if old.uid() != object.uid() => {
-                self.send(Event::Deleted(old));
+                tell(subscribers, Event::Deleted(old));
                 Event::Added(object)
             }
             Some(old) => Event::Modified { old, new: object },
             None => Event::Added(object),
         };
-        self.send(event);
+        tell(subscribers, event);
     }
 
-    fn remove(&self, key: &NamespacedName, at: u64) {
+    fn remove(&self, subscribers: &mut Vec<Subscriber<K>>, key: &NamespacedName, at: u64) {
         let old = self.shared.indexer.write().remove(key, at);
         if let Some(old) = old {
-            self.send(Event::Deleted(old));
+            tell(subscribers, Event::Deleted(old));
         }
     }
+}
 
-    fn send(&self, event: Event<K>) {
-        // An error only says that nobody has subscribed.
-        let _ = self.shared.events.send(event);
-    }
+/// Tells all who still listen.
+fn tell<K>(subscribers: &mut Vec<Subscriber<K>>, event: Event<K>) {
+    subscribers.retain(|subscriber| subscriber.tell(event.clone()));
 }
 
 /// One subscriber's view: the snapshot first, then the changes.
 pub struct Subscription<K> {
     snapshot: Vec<Arc<K>>,
-    events: broadcast::Receiver<Event<K>>,
+    events: mpsc::Receiver<Event<K>>,
+    /// Set when the queue was full and a change is not in it.
+    missed: Arc<AtomicBool>,
 }
 
 impl<K: Cached> Subscription<K> {
@@ -251,11 +274,12 @@ impl<K: Cached> Subscription<K> {
         if let Some(object) = self.snapshot.pop() {
             return Some(Event::Added(object));
         }
-        match self.events.recv().await {
-            Ok(event) => Some(event),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Event::Resync),
-            Err(broadcast::error::RecvError::Closed) => None,
+        if self.missed.swap(false, Ordering::Acquire) {
+            // What is queued is older than what is looked at now; what is missed from here on sets the mark again.
+            while self.events.try_recv().is_ok() {}
+            return Some(Event::Resync);
         }
+        self.events.recv().await
     }
 }
 
@@ -318,6 +342,21 @@ mod tests {
         for n in 0..BACKLOG as u64 + 10 {
             store.apply(Delta::Upsert(pod("a", "a", n + 1)));
         }
-        assert_eq!(events(&mut subscription, 2).await, ["resync", "~a"]);
+        assert_eq!(events(&mut subscription, 1).await, ["resync"]);
+        store.apply(Delta::Upsert(pod("b", "b", 1)));
+        assert_eq!(events(&mut subscription, 1).await, ["+b"], "what comes after the second look is heard");
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_is_gone_is_forgotten_and_the_others_hear_on() {
+        let store = Store::new();
+        let gone = store.subscribe();
+        let mut stays = store.subscribe();
+        drop(gone);
+        store.apply(Delta::Upsert(pod("a", "a", 1)));
+        assert_eq!(store.shared.subscribers.lock().len(), 1);
+        assert_eq!(events(&mut stays, 1).await, ["+a"]);
+        drop(store);
+        assert!(stays.next().await.is_none(), "the store is gone");
     }
 }

@@ -225,9 +225,18 @@ async fn the_echo_of_a_first_revision_brings_its_owner_back() {
         })
         .await;
     harness.call(Method::PATCH, "/api/v1/nodes/n1", Some(untaint)).await.unwrap();
-    // Nothing else happens to these: only the revision that they wrote can wake them again.
-    tokio::time::sleep(Duration::from_secs(1)).await;
     let apps = "/apis/apps/v1/namespaces/default";
+    // When this one wants a pod, the controllers have heard all of the node: it will wake nobody any more.
+    let witness = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "witness"},
+        "spec": {"selector": {"matchLabels": {"app": "witness"}}, "template": {"metadata": {"labels": {"app": "witness"}},
+            "spec": {"containers": [{"name": "c", "image": "img"}]}}}});
+    harness.call(Method::POST, &format!("{apps}/daemonsets"), Some(witness)).await.unwrap();
+    harness
+        .wait_for("a DaemonSet that counts on the node", || async {
+            harness.get(&format!("{apps}/daemonsets/witness")).await["status"]["desiredNumberScheduled"] == 1
+        })
+        .await;
+    // Nothing else happens to these: only the revision that they wrote can wake them again.
     for (kind, plural) in [("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")] {
         let name = kind.to_lowercase();
         let mut set = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},

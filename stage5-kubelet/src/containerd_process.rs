@@ -43,6 +43,7 @@ use crate::network::Ipv4Cidr;
 
 pub mod clean_up;
 pub mod config;
+pub mod import;
 mod keeper;
 
 use clean_up::{clean_up, stop_all_pods};
@@ -160,57 +161,6 @@ impl ContainerdProcess {
         write(&path, &text)
     }
 
-    /// Imports the archives of a folder that this node doesn't have yet.
-    ///
-    /// # Errors
-    /// An archive that isn't an image; those before it are imported.
-    pub async fn import_images(&self, folder: &Path) -> Result<usize, ContainerdError> {
-        let mut archives: Vec<PathBuf> = std::fs::read_dir(folder)
-            .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
-            .unwrap_or_default();
-        archives.retain(|path| path.extension().is_some_and(|extension| extension == "tar"));
-        archives.sort();
-        let mut imported = 0;
-        for archive in archives {
-            // A stamp of size and time says "this very file": an import takes 0.2 s, a look 0.
-            let stamp =
-                stamp(&archive).map_err(|source| ContainerdError::File { path: archive.clone(), source })?;
-            let name = archive.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let stamp_path = self.layout.root.join("imported").join(name);
-            if std::fs::read_to_string(&stamp_path).is_ok_and(|old| old == stamp) {
-                continue;
-            }
-            self.import(&archive).await?;
-            write(&stamp_path, &stamp)?;
-            imported += 1;
-        }
-        Ok(imported)
-    }
-
-    async fn import(&self, archive: &Path) -> Result<(), ContainerdError> {
-        let start = |source| ContainerdError::Start { program: "ctr".to_owned(), source };
-        let output = Command::new(find("ctr").map_err(|why| start(io::Error::other(why)))?)
-            .arg("--address")
-            .arg(self.layout.socket())
-            .args(["--namespace", "k8s.io", "images", "import", "--snapshotter"])
-            .arg(if self.uses_native() { "native" } else { "overlayfs" })
-            .arg(archive)
-            .stdin(Stdio::null())
-            .output()
-            .await
-            .map_err(start)?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(ContainerdError::Import { path: archive.to_owned(), message })
-    }
-
-    fn uses_native(&self) -> bool {
-        std::fs::read_to_string(self.layout.config_path())
-            .is_ok_and(|text| text.contains("snapshotter = \"native\""))
-    }
-
     /// Stops every pod, then containerd; removes what they leave behind. Images stay, and the records of the pods.
     pub async fn stop(self, runtime: &SharedRuntime) {
         let Self { layout, keeper } = self;
@@ -264,12 +214,6 @@ async fn end(pid: Pid, mut ended: impl FnMut() -> bool) {
         let _ = kill(pid, Signal::SIGKILL);
         poll(STOP_DEADLINE, || std::future::ready(ended())).await;
     }
-}
-
-fn stamp(path: &Path) -> io::Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = std::fs::metadata(path)?;
-    Ok(format!("{} {}.{}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// The containerd that an earlier run left, if the pid is still the one that we started.

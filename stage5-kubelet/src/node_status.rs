@@ -39,6 +39,8 @@ use crate::pod_status::seconds;
 
 /// Time between two looks at the conditions.
 pub const NODE_STATUS_UPDATE_FREQUENCY: Duration = Duration::from_secs(10);
+/// Time between two looks at the runtime while the node is not ready (`fastStatusUpdateOnce`).
+const FAST_STATUS_UPDATE_PERIOD: Duration = Duration::from_millis(100);
 /// Time after which an unchanged status is sent again.
 pub const NODE_STATUS_REPORT_FREQUENCY: Duration = Duration::from_secs(300);
 /// Memory that pods cannot have: below it the kernel's killer would choose for us (`--eviction-hard memory.available<100Mi`).
@@ -316,15 +318,24 @@ pub async fn run(kubelet: Arc<Kubelet>, port: u16, shutdown: CancellationToken) 
             }
         }
         apply_pod_cidr(&kubelet).await;
-        // Not ready is looked at more often: a network that comes up must not wait ten seconds for its first pods.
-        let wait = if is_ready(told.as_ref().map(|(s, _)| s)) {
-            NODE_STATUS_UPDATE_FREQUENCY
-        } else {
-            Duration::from_millis(500)
-        };
+        let due = tokio::time::sleep(NODE_STATUS_UPDATE_FREQUENCY);
+        let was_ready = is_ready(told.as_ref().map(|(s, _)| s));
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = due => {}
+            // A network that comes up must not wait ten seconds for its first pods.
+            () = runtime_ready(&kubelet), if !was_ready => {}
             () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Waits until the runtime and its network answer; one small question at a time.
+async fn runtime_ready(kubelet: &Kubelet) {
+    loop {
+        tokio::time::sleep(FAST_STATUS_UPDATE_PERIOD).await;
+        apply_pod_cidr(kubelet).await;
+        if kubelet.runtime.status().await.is_ok_and(|s| s.runtime_ready.is_ok() && s.network_ready.is_ok()) {
+            return;
         }
     }
 }
@@ -339,8 +350,10 @@ fn tell_readiness(kubelet: &Kubelet, before: Option<&NodeStatus>, now: &NodeStat
         (Some(true), false) => "NodeNotReady",
         _ => return,
     };
-    let text = format!("Node {} status is now: {word}", kubelet.config.node_name);
-    kubelet.node_event(EventText::normal(word, text));
+    let name = &kubelet.config.node_name;
+    // Not what the store says: there a Ready of the last run stays true until the first heartbeat of this one.
+    info!(node = name, "Node status is now: {word}");
+    kubelet.node_event(EventText::normal(word, format!("Node {name} status is now: {word}")));
 }
 
 /// Tells the runtime which addresses its pods get, once they are known.

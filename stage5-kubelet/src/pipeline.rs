@@ -21,6 +21,7 @@
 
 pub mod agents;
 pub mod nodes;
+pub mod runtime_choice;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -44,7 +45,8 @@ use crate::network::Ipv4Cidr;
 use crate::options::RuntimeKind;
 
 pub use agents::{AgentFlags, NodeAgent, refuse_second_agents};
-pub use nodes::{NodeHandle, Nodes, RuntimeChoice};
+pub use nodes::{NodeHandle, Nodes};
+pub use runtime_choice::RuntimeChoice;
 
 /// The flags of a cluster with nodes; stage 6 flattens them into its own.
 #[derive(Clone, Debug, Args)]

@@ -56,6 +56,7 @@ pub fn run(state_dir: Option<PathBuf>, ready: impl FnOnce(&StateDir)) -> anyhow:
         let mut nodes = Nodes::create(&state_dir, 1, &choice)?;
         let outcome = async {
             nodes.start_runtimes(&choice).await?;
+            nodes.images_imported().await;
             nodes.set_pod_cidrs(&[(NODE.to_owned(), POD_CIDR.parse().map_err(anyhow::Error::msg)?)]);
             serve(&state_dir, &nodes, ready).await
         }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
 
+#[allow(dead_code, reason = "each test program uses its part of it")]
 mod cluster;
 mod failures;
 mod labs;

@@ -156,7 +156,11 @@ fn six_processes_lose_nothing_when_one_after_the_other_is_killed() {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let choice = RuntimeChoice::new(Some(RuntimeKind::Containerd), &state_dir).unwrap();
     let mut nodes = tokio.block_on(async { Nodes::create(&state_dir, 1, &choice) }).unwrap();
-    let started = tokio.block_on(nodes.start_runtimes(&choice));
+    let started = tokio.block_on(async {
+        let started = nodes.start_runtimes(&choice).await;
+        nodes.images_imported().await;
+        started
+    });
     nodes.set_pod_cidrs(&[("node-1".to_owned(), "10.244.0.0/24".parse().unwrap())]);
     let machine = Machine {
         gateway: nodes.gateway().unwrap().to_string(),

@@ -1,4 +1,4 @@
-//! Opening the store: etcd where it is built in and installed, else the embedded one, and saying which.
+//! Opening the store that [`super::choose_store`] chose, and saying which.
 //!
 //! *Step 2 of a pod's journey, before the first one.* After: [`crate::storage`] is there for everything else.
 //!
@@ -13,7 +13,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use stage1_kubectl::state_dir::StateDir;
 
-use crate::options::{ClusterFlags, StoreKind};
+use super::choose_store::{Choice, Etcd, Holds, Refusal, choose};
+use crate::options::ClusterFlags;
 use crate::pki::Pki;
 use crate::storage::Storage;
 use crate::storage::embedded::EmbeddedStorage;
@@ -34,30 +35,37 @@ pub struct Opened {
 /// # Errors
 /// It can't be opened, or isn't built in.
 pub async fn open(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
-    match flags.store {
-        Some(StoreKind::Memory) => {
+    let holds = holds(state_dir);
+    match choose(flags.store, !flags.etcd_servers.is_empty(), holds, availability())
+        .with_context(|| format!("open the store of {}", state_dir.root().display()))?
+    {
+        Choice::Memory => {
             let storage = Arc::new(MemoryStorage::default());
             Ok(Opened { storage, description: "memory (gone with the process)".into(), stop: None })
         }
-        Some(StoreKind::Embedded) => embedded(state_dir, ""),
-        Some(StoreKind::Etcd) => etcd(flags, state_dir, pki)
-            .await?
-            .context("etcd is not installed, and --etcd-servers is not given"),
-        None if !flags.etcd_servers.is_empty() => etcd(flags, state_dir, pki).await?.context("etcd"),
-        None => match state_dir.store().join(FILE).exists() {
-            // The cluster began with the embedded store; it stays there.
-            true => embedded(state_dir, ""),
-            false => match etcd(flags, state_dir, pki).await {
-                Ok(Some(opened)) => Ok(opened),
-                Ok(None) => embedded(state_dir, why_not_etcd()),
-                Err(error) => Err(error),
-            },
-        },
+        Choice::Embedded(why) => embedded(state_dir, why),
+        Choice::GivenEtcd => given_etcd(flags).await,
+        Choice::OwnEtcd => own_etcd(state_dir, pki).await,
     }
 }
 
 /// The embedded store's file.
 const FILE: &str = "store.redb";
+
+fn holds(state_dir: &StateDir) -> Holds {
+    // etcd makes `member` with its first data.
+    Holds { etcd: state_dir.etcd().join("member").exists(), embedded: state_dir.store().join(FILE).exists() }
+}
+
+#[cfg(feature = "etcd")]
+fn availability() -> Etcd {
+    if find_program("etcd").is_some() { Etcd::Installed } else { Etcd::NotInstalled }
+}
+
+#[cfg(not(feature = "etcd"))]
+fn availability() -> Etcd {
+    Etcd::NotBuiltIn
+}
 
 fn embedded(state_dir: &StateDir, why: &str) -> anyhow::Result<Opened> {
     let directory = state_dir.store();
@@ -72,39 +80,37 @@ fn embedded(state_dir: &StateDir, why: &str) -> anyhow::Result<Opened> {
     })
 }
 
-fn why_not_etcd() -> &'static str {
-    match cfg!(feature = "etcd") {
-        true => " (etcd is not installed: apt-get install etcd-server)",
-        false => " (etcd is not built in: --features etcd)",
-    }
+#[cfg(not(feature = "etcd"))]
+async fn given_etcd(_: &ClusterFlags) -> anyhow::Result<Opened> {
+    Err(Refusal::NotBuiltIn.into())
 }
 
 #[cfg(not(feature = "etcd"))]
-async fn etcd(flags: &ClusterFlags, _: &StateDir, _: &Pki) -> anyhow::Result<Option<Opened>> {
-    anyhow::ensure!(
-        flags.etcd_servers.is_empty() && flags.store.is_none(),
-        "etcd is not built in: build with --features etcd"
-    );
-    Ok(None)
+async fn own_etcd(_: &StateDir, _: &Pki) -> anyhow::Result<Opened> {
+    Err(Refusal::NotBuiltIn.into())
 }
 
 #[cfg(feature = "etcd")]
-async fn etcd(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Option<Opened>> {
+async fn given_etcd(flags: &ClusterFlags) -> anyhow::Result<Opened> {
     use crate::storage::etcd::{EtcdConfig, EtcdStorage};
+
+    let read = |path: &Option<std::path::PathBuf>| path.as_deref().map(read_text).transpose();
+    let config = EtcdConfig {
+        endpoints: flags.etcd_servers.clone(),
+        ca_pem: read(&flags.etcd_cafile)?,
+        client_pem: read(&flags.etcd_certfile)?.zip(read(&flags.etcd_keyfile)?),
+    };
+    let storage = EtcdStorage::connect(config).await.context("connecting to etcd")?;
+    let description = format!("etcd at {}", flags.etcd_servers.join(","));
+    Ok(Opened { storage: Arc::new(storage), description, stop: None })
+}
+
+#[cfg(feature = "etcd")]
+async fn own_etcd(state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
+    use crate::storage::etcd::EtcdStorage;
     use crate::storage::etcd_process::{EtcdOptions, EtcdProcess};
 
-    if !flags.etcd_servers.is_empty() {
-        let read = |path: &Option<std::path::PathBuf>| path.as_deref().map(read_text).transpose();
-        let config = EtcdConfig {
-            endpoints: flags.etcd_servers.clone(),
-            ca_pem: read(&flags.etcd_cafile)?,
-            client_pem: read(&flags.etcd_certfile)?.zip(read(&flags.etcd_keyfile)?),
-        };
-        let storage = EtcdStorage::connect(config).await.context("connecting to etcd")?;
-        let description = format!("etcd at {}", flags.etcd_servers.join(","));
-        return Ok(Some(Opened { storage: Arc::new(storage), description, stop: None }));
-    }
-    let Some(program) = find_program("etcd") else { return Ok(None) };
+    let program = find_program("etcd").ok_or(Refusal::NotInstalled)?;
     let files = pki.etcd_files().context("etcd's certificates")?;
     let options = EtcdOptions {
         program: program.clone(),
@@ -124,7 +130,7 @@ async fn etcd(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::
         closing.cancel();
         process.stop().await;
     });
-    Ok(Some(Opened { storage: Arc::new(storage), description, stop: Some(stop) }))
+    Ok(Opened { storage: Arc::new(storage), description, stop: Some(stop) })
 }
 
 /// A program of the PATH.

@@ -14,7 +14,8 @@
 //! 3. It doesn't get the signals of our terminal: whoever still writes while stopping can.
 //!
 //! # In Kubernetes
-//! kubeadm's static pod manifest for etcd (`cmd/kubeadm/app/phases/etcd/local.go`) has the same flags. Left out: several members.
+//! kubeadm's static pod manifest for etcd (`cmd/kubeadm/app/phases/etcd/local.go`) has the same flags, but for the timings of an
+//! election that always has one voter. Left out: several members.
 
 #![expect(clippy::disallowed_methods, reason = "shell: starts a process, reads and writes its state")]
 
@@ -175,6 +176,8 @@ fn spawn(options: &EtcdOptions) -> io::Result<(Child, String)> {
     let peer = format!("https://127.0.0.1:{}", free_port()?);
     let child = Command::new(&options.program)
         .args(["--name", "six-stages", "--log-level", "warn", "--logger", "zap"])
+        // A restarted member waits for a leader before it elects itself: with one member a second for nobody.
+        .args(["--heartbeat-interval", "20", "--election-timeout", "100"])
         .arg("--data-dir")
         .arg(&options.data_dir)
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::storage::memory::MemoryStorage;
-use crate::storage::{Expect, Write};
+use crate::storage::{Expect, WatchItem, Write};
 
 const PREFIX: &str = "/registry/pods/";
 
@@ -219,4 +219,34 @@ async fn an_idle_watcher_hears_how_far_it_is() {
     let event = tokio::time::timeout(Duration::from_secs(10), stream.next()).await.unwrap().unwrap();
     let CacheEvent::Bookmark { revision, initial_events_end: false } = event else { panic!("{event:?}") };
     assert_eq!(revision, beside, "progress without an event of its own");
+}
+
+#[test]
+fn a_quiet_hour_leaves_the_last_hundred_events_and_a_busy_minute_all() {
+    let mut window = window::Window::new(WINDOW);
+    let mut revision = 0;
+    let mut changes = |window: &mut window::Window, count: usize| {
+        for _ in 0..count {
+            revision += 1;
+            let value = Some(Bytes::from_static(b"{\"metadata\":{}}"));
+            window.apply(WatchItem {
+                key: "/a/x".into(),
+                value,
+                revision: Revision(revision),
+                previous: None,
+            });
+        }
+    };
+    let oldest = |window: &window::Window| window.since(Revision(0)).err();
+    changes(&mut window, 500);
+    window.forget_old();
+    assert_eq!(oldest(&window), None, "they may have come a second ago");
+    changes(&mut window, 20);
+    window.forget_old();
+    assert_eq!(oldest(&window), Some(Revision(420)), "a hundred stay, though eighty of them are old");
+    changes(&mut window, 300);
+    window.forget_old();
+    window.forget_old();
+    assert_eq!(oldest(&window), Some(Revision(720)));
+    assert_eq!(window.since(Revision(720)).unwrap().count(), window::LEAST);
 }

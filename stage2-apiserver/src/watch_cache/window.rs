@@ -6,9 +6,13 @@
 //! [`Event::project`]: a watcher with a selector doesn't see the world's changes but its view's. An object whose label is taken
 //! away is *deleted* for a watcher of that label, in its last matching state, at the new revision.
 //!
+//! How many events to keep? Enough for a client that was away for a moment; in a busy hour that is thousands, in a quiet one each
+//! would only keep an old version of an object in memory. So what is older than a minute or two goes, but for the last hundred.
+//!
 //! # Invariants
 //! 1. `events` holds every change after `floor`, in order.
 //! 2. A change at or before `revision` is dropped: it was part of the list.
+//! 3. The last [`LEAST`] events stay, and all since the last two calls of [`Window::forget_old`], as far as `capacity` goes.
 //!
 //! # In Kubernetes
 //! `watchCache` in `apiserver/pkg/storage/cacher/watch_cache.go`, `cacheWatcher.convertToWatchEvent`.
@@ -22,6 +26,9 @@ use stage1_kubectl::object::Object;
 use super::cached_object::{CachedObject, EventType};
 use super::{CacheEvent, fan_out};
 use crate::storage::{KeyValue, Revision, WatchItem};
+
+/// Events that are kept however old they are.
+pub const LEAST: usize = 100;
 
 /// One change.
 #[derive(Debug)]
@@ -68,6 +75,8 @@ pub struct Window {
     capacity: usize,
     revision: Revision,
     floor: Revision,
+    /// The revision at the last [`Window::forget_old`].
+    mark: Revision,
 }
 
 impl Window {
@@ -79,6 +88,7 @@ impl Window {
             capacity,
             revision: Revision(0),
             floor: Revision(0),
+            mark: Revision(0),
         }
     }
 
@@ -108,12 +118,28 @@ impl Window {
         }
         let event = Arc::new(Event { object, previous, deleted, left: OnceLock::new() });
         self.events.push_back(event.clone());
-        if self.events.len() > self.capacity
-            && let Some(forgotten) = self.events.pop_front()
-        {
-            self.floor = forgotten.object.revision;
+        if self.events.len() > self.capacity {
+            self.forget_oldest();
         }
         Some(event)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(forgotten) = self.events.pop_front() {
+            self.floor = forgotten.object.revision;
+        }
+    }
+
+    /// Forgets what was old already at the last call. Called once a minute, so an event stays for one to two minutes.
+    pub fn forget_old(&mut self) {
+        let is_old = |event: &Arc<Event>| event.object.revision <= self.mark;
+        let old = self.events.partition_point(is_old);
+        for _ in 0..old.min(self.events.len().saturating_sub(LEAST)) {
+            self.forget_oldest();
+        }
+        // A burst's room is given back, too.
+        self.events.shrink_to(LEAST);
+        self.mark = self.revision;
     }
 
     /// Notes that nothing changed up to a revision.

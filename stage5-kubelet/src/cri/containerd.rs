@@ -18,6 +18,7 @@ use std::time::Duration;
 use k8s_cri::v1;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use super::{
@@ -42,6 +43,8 @@ pub struct Containerd {
     images: ImageServiceClient<Channel>,
     /// Of a node whose loopback isn't the host's.
     loopback: Option<Arc<LoopbackRegistries>>,
+    /// Cancelled when images that are being imported are there.
+    imported: CancellationToken,
 }
 
 impl Containerd {
@@ -54,7 +57,10 @@ impl Containerd {
         let unavailable =
             |e: &dyn std::fmt::Display| CriError::Unavailable(format!("connect to {endpoint}: {e}"));
         let channel = containerd_client::connect(path).await.map_err(|e| unavailable(&e))?;
+        let imported = CancellationToken::new();
+        imported.cancel();
         Ok(Containerd {
+            imported,
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
             images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES),
             loopback: None,
@@ -65,6 +71,11 @@ impl Containerd {
     pub fn with_loopback(mut self, loopback: LoopbackRegistries) -> Self {
         self.loopback = Some(Arc::new(loopback));
         self
+    }
+
+    /// Lets whoever needs an image wait until `imported` is cancelled: what is being imported can't be pulled.
+    pub fn with_imports(self, imported: CancellationToken) -> Self {
+        Containerd { imported, ..self }
     }
 }
 
@@ -118,13 +129,17 @@ impl RuntimeService for Containerd {
             config: Some(convert::sandbox_config(config)),
             runtime_handler: String::new(),
         };
-        call!(
+        let call: CriFuture<'a, String> = call!(
             self.runtime,
             run_pod_sandbox,
             message,
             RUNTIME_REQUEST_TIMEOUT * 2,
             |r: v1::RunPodSandboxResponse| Ok(r.pod_sandbox_id)
-        )
+        );
+        Box::pin(async move {
+            self.imported.cancelled().await;
+            call.await
+        })
     }
 
     fn stop_pod_sandbox<'a>(&'a self, id: &'a str) -> CriFuture<'a, ()> {
@@ -316,9 +331,14 @@ impl ImageService for Containerd {
 
     fn image_status<'a>(&'a self, image: &'a str) -> CriFuture<'a, Option<Image>> {
         let message = v1::ImageStatusRequest { image: Some(image_spec(image)), verbose: false };
-        call!(self.images, image_status, message, |r: v1::ImageStatusResponse| Ok(r
-            .image
-            .map(convert::image)))
+        let call: CriFuture<'a, Option<Image>> =
+            call!(self.images, image_status, message, |r: v1::ImageStatusResponse| Ok(r
+                .image
+                .map(convert::image)));
+        Box::pin(async move {
+            self.imported.cancelled().await;
+            call.await
+        })
     }
 
     fn pull_image<'a>(&'a self, image: &'a str, auth: Option<&'a AuthConfig>) -> CriFuture<'a, String> {

@@ -30,11 +30,13 @@ use crate::network::{
     ClusterNetwork, Ipv4Cidr, NodeNetwork, plan_down, plan_nodes_down, plan_routes, plan_up, surplus_nodes,
 };
 use crate::options::RuntimeKind;
+use crate::pipeline::runtime_choice::RuntimeChoice;
 
 #[cfg(feature = "containerd")]
 use crate::containerd_process::{
     ContainerdProcess,
     config::{Layout, Machine},
+    import::Importing,
 };
 #[cfg(feature = "containerd")]
 use crate::network::{
@@ -58,62 +60,6 @@ pub struct NodeHandle {
     pub own_process: bool,
 }
 
-/// Which runtime, and why not a more real one.
-#[derive(Clone, Debug)]
-pub struct RuntimeChoice {
-    /// The runtime.
-    pub kind: RuntimeKind,
-    /// For the first lines of the log: what was found, or what to install.
-    pub why: String,
-    #[cfg(feature = "containerd")]
-    machine: Option<Machine>,
-}
-
-impl RuntimeChoice {
-    /// Takes the wanted runtime, or containerd where it can work, else the simulation.
-    ///
-    /// # Errors
-    /// The wanted one can't work here.
-    pub fn new(wanted: Option<RuntimeKind>, state_dir: &StateDir) -> anyhow::Result<Self> {
-        let sim = |why: String| Self {
-            kind: RuntimeKind::Sim,
-            why,
-            #[cfg(feature = "containerd")]
-            machine: None,
-        };
-        match wanted {
-            Some(RuntimeKind::Sim) => {
-                return Ok(sim("asked for".to_owned()));
-            }
-            Some(RuntimeKind::Embedded) => {
-                anyhow::bail!("the embedded runtime doesn't exist yet: use containerd or sim")
-            }
-            Some(RuntimeKind::Containerd) | None => {}
-        }
-        match Self::containerd(state_dir) {
-            Ok(choice) => Ok(choice),
-            Err(why) if wanted.is_some() => anyhow::bail!("containerd can't be used: {why}"),
-            Err(why) => Ok(sim(why)),
-        }
-    }
-
-    #[cfg(feature = "containerd")]
-    fn containerd(state_dir: &StateDir) -> Result<Self, String> {
-        if !nix::unistd::geteuid().is_root() {
-            return Err("containerd needs root".to_owned());
-        }
-        let machine = Machine::detect(state_dir.root())
-            .map_err(|why| format!("{why} (apt-get install containerd runc containernetworking-plugins)"))?;
-        let why = format!("containerd, runc {}, {}", machine.runc.display(), machine.snapshotter);
-        Ok(Self { kind: RuntimeKind::Containerd, why, machine: Some(machine) })
-    }
-
-    #[cfg(not(feature = "containerd"))]
-    fn containerd(_: &StateDir) -> Result<Self, String> {
-        Err("built without containerd (cargo feature `real`)".to_owned())
-    }
-}
-
 /// One node with what it owns.
 struct Node {
     network: Option<NodeNetwork>,
@@ -121,6 +67,8 @@ struct Node {
     runtime: Option<SharedRuntime>,
     #[cfg(feature = "containerd")]
     containerd: Option<ContainerdProcess>,
+    #[cfg(feature = "containerd")]
+    importing: Option<Importing>,
     /// Held for its threads.
     _threads: Option<NodeRuntime>,
 }
@@ -162,6 +110,8 @@ impl Nodes {
                 runtime: None,
                 #[cfg(feature = "containerd")]
                 containerd: None,
+                #[cfg(feature = "containerd")]
+                importing: None,
                 _threads: None,
             };
             let nodes = (1..=count).map(node).collect();
@@ -213,7 +163,7 @@ impl Nodes {
         }
     }
 
-    /// Starts a runtime on each node and imports the images of `<state-dir>/images`.
+    /// Starts a runtime on each node and begins to import the images of `<state-dir>/images`.
     ///
     /// # Errors
     /// A containerd that doesn't answer.
@@ -246,22 +196,26 @@ impl Nodes {
             let layout = layout(&self.state_dir, name, self.unique_name(name))?;
             let (machine, images) = (machine.clone(), images.clone());
             let (environment, way_out) = (environment.clone(), way_out.clone());
+            let own_process = node.handle.own_process;
             starts.push(node.handle.runtime.spawn(async move {
                 let process = ContainerdProcess::start(layout, &machine, environment).await?;
-                let imported = process.import_images(&images).await?;
-                if imported > 0 {
-                    info!(node = process.layout().node_name, images = imported, "Imported images");
-                }
                 let socket = process.layout().socket().display().to_string();
                 let runtime = crate::cri::containerd::Containerd::connect(&socket).await?;
                 let runtime = runtime.with_loopback(LoopbackRegistries::new(way_out));
-                Ok::<_, anyhow::Error>((process, runtime))
+                let importing = Importing::start(process.layout().clone(), images);
+                let runtime = runtime.with_imports(importing.done());
+                if own_process {
+                    // A kubelet in a process of its own can't be told when the images are there: it begins when they are.
+                    importing.done().cancelled().await;
+                }
+                Ok::<_, anyhow::Error>((process, runtime, importing))
             }));
         }
         let mut failed = None;
         for (node, start) in self.nodes.iter_mut().zip(starts) {
             match start.await.context("start a node's runtime").and_then(|started| started) {
-                Ok((process, runtime)) => {
+                Ok((process, runtime, importing)) => {
+                    node.importing = Some(importing);
                     node.containerd = Some(process);
                     node.runtime = Some(Arc::new(runtime));
                 }
@@ -269,6 +223,14 @@ impl Nodes {
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Waits until the nodes have their images: for a kubelet in another process, which can't be told.
+    pub async fn images_imported(&self) {
+        #[cfg(feature = "containerd")]
+        for importing in self.nodes.iter().filter_map(|node| node.importing.as_ref()) {
+            importing.done().cancelled().await;
+        }
     }
 
     /// A node's runtime, once started.
@@ -305,6 +267,7 @@ impl Nodes {
                 .nodes
                 .into_iter()
                 .map(|node| async move {
+                    drop(node.importing);
                     if let (Some(process), Some(runtime)) = (node.containerd, &node.runtime) {
                         process.stop(runtime).await;
                     }
@@ -344,6 +307,8 @@ impl Node {
             runtime: None,
             #[cfg(feature = "containerd")]
             containerd: None,
+            #[cfg(feature = "containerd")]
+            importing: None,
             _threads: Some(threads),
         })
     }

@@ -105,6 +105,7 @@ mod real {
 
     use stage5_kubelet::containerd_process::ContainerdProcess;
     use stage5_kubelet::containerd_process::config::{Layout, Machine};
+    use stage5_kubelet::containerd_process::import::import_images;
     use stage5_kubelet::cri::containerd::Containerd;
     use stage5_kubelet::network::execute::{claim, execute, observe};
     use stage5_kubelet::network::netns::NodeRuntime;
@@ -150,7 +151,7 @@ mod real {
         let work = async move {
             let process = ContainerdProcess::start(layout, &machine, vec![]).await.expect("containerd");
             process.set_pod_cidr("10.244.250.0/24".parse().unwrap()).expect("pod cidr");
-            process.import_images(&images).await.expect("images");
+            import_images(process.layout(), &images).await.expect("images");
             let connected =
                 Containerd::connect(&process.layout().socket().display().to_string()).await.expect("connect");
             let runtime: SharedRuntime = Arc::new(connected);
