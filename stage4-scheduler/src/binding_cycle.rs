@@ -29,20 +29,21 @@ use stage1_kubectl::journey_step;
 use stage1_kubectl::request::Patch;
 use stage3_controllers::indexer::NamespacedName;
 use stage3_controllers::informer::Store;
+use tokio::sync::oneshot;
 
 use crate::event_handlers::State;
 use crate::events::Sentence;
+use crate::extender::{self, ExtenderError};
 use crate::failure;
-use crate::framework::{ClusterEvent, PreBindAction};
+use crate::framework::{ClusterEvent, Code, PreBindAction, Status};
 use crate::listers::set;
+use crate::metrics::Outcome;
 use crate::plugins::volume_binding::ANN_SELECTED_NODE;
 use crate::pod_info::PodInfo;
+use crate::profile::Profile;
 use crate::schedule_pod::ScheduleResult;
 use crate::scheduler::Scheduler;
 use crate::scheduling_queue::QueuedPod;
-
-/// How long a pod waits for its claims before it is scheduled anew.
-pub const BIND_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Why a pod couldn't be bound.
 #[derive(Debug, thiserror::Error)]
@@ -56,31 +57,75 @@ pub enum BindError {
     /// The API server refused the binding.
     #[error("running Bind plugin \"DefaultBinder\": {0}")]
     Bind(#[source] ClientError),
+    /// An extender that binds didn't.
+    #[error(transparent)]
+    Extender(ExtenderError),
+    /// A plugin had something against it.
+    #[error("running {0} plugin {plugin:?}: {message}", plugin = .1.plugin, message = .1.message())]
+    Rejected(&'static str, Status),
 }
 
+impl BindError {
+    /// A plugin's "no", which an event may turn into a "yes"; else something failed.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, BindError::Rejected(_, status) if status.code != Code::Error)
+    }
+}
+
+/// A pod on its way to its node.
+pub struct BindingCycle {
+    /// The pod.
+    pub pod: QueuedPod,
+    /// Whose plugins are asked.
+    pub profile: Arc<Profile>,
+    /// Where it goes.
+    pub result: ScheduleResult,
+    /// What must be written first.
+    pub before: Vec<PreBindAction>,
+    /// Where its claims are seen to become bound.
+    pub claims: Store<PersistentVolumeClaim>,
+    /// When the try began.
+    pub began: Duration,
+}
+
+/// Where the word comes that a pod waits for, and how long it waits.
+pub type Waiting = (oneshot::Receiver<Status>, Duration);
+
 /// Carries out the decision.
-pub async fn run(
-    scheduler: Arc<Scheduler>,
-    pod: QueuedPod,
-    result: ScheduleResult,
-    before: Vec<PreBindAction>,
-    claims: Store<PersistentVolumeClaim>,
-) {
-    let (info, node) = (pod.info.clone(), result.suggested_host);
+pub async fn run(scheduler: Arc<Scheduler>, cycle: BindingCycle, waiting: Option<Waiting>) {
+    let info = cycle.pod.info.clone();
+    if let Some((word, limit)) = waiting {
+        let before = scheduler.now();
+        let status = scheduler.waiting_pods.wait(&info.uid, word, limit).await;
+        let result = if status.is_success() { "Success" } else { "Unschedulable" };
+        let waited = scheduler.now().saturating_sub(before).as_secs_f64();
+        scheduler.metrics.permit_wait_duration.get_or_create(&Outcome { result }).observe(waited);
+        if !status.is_success() {
+            return take_back(&scheduler, cycle, BindError::Rejected("Permit", status));
+        }
+    }
+    let (pod, result) = (&cycle.pod, &cycle.result);
+    let node = result.suggested_host.clone();
     // Told before the request: the kubelet hears of the binding as soon as we do.
     let name = object_name("Pod", Some(info.namespace()), info.name());
     let why = format!("the best of {} nodes that can take it", result.feasible_nodes);
     journey_step!(Stage::Scheduler, name, format!("binding to {node}"), why);
-    match bind(&scheduler, &info, &node, &before, &claims).await {
+    let before = scheduler.now();
+    let bound = bind(&scheduler, &cycle, &info, &node).await;
+    let took = scheduler.now().saturating_sub(before);
+    scheduler.metrics.point("Bind", bound.is_ok(), &cycle.profile.scheduler_name, took);
+    match bound {
         Ok(()) => {
             scheduler.change(|state, now| {
                 state.cache.finish_binding(&info.uid, now);
                 state.queue.done(&info.uid);
             });
-            scheduler
-                .metrics
-                .pod_scheduling_sli_duration
-                .observe((scheduler.now() - pod.first_seen).as_secs_f64());
+            for plugin in &cycle.profile.post_bind {
+                plugin.post_bind(&info, &node);
+            }
+            let (profile, now) = (&cycle.profile.scheduler_name, scheduler.now());
+            scheduler.metrics.attempted("scheduled", profile, now.saturating_sub(cycle.began));
+            scheduler.metrics.bound(pod.attempts, now.saturating_sub(pod.first_seen));
             tracing::debug!(pod = %info.key, %node, evaluated_nodes = result.evaluated_nodes, feasible_nodes = result.feasible_nodes,
                 "Successfully bound pod to node");
             let note = format!("Successfully assigned {} to {node}", info.key);
@@ -90,34 +135,58 @@ pub async fn run(
                 Sentence { kind: "Normal", reason: "Scheduled", action: "Binding", note },
             );
         }
-        Err(error) => {
-            tracing::warn!(pod = %info.key, %node, %error, "Error scheduling pod; retrying");
-            scheduler.change(|state, now| {
-                if state.cache.forget(&info.uid) {
-                    forget_volumes(state, &before);
-                    state.queue.on_event(ClusterEvent::AssignedPodDeleted(info.clone()), now);
-                }
-            });
-            failure::failed(&scheduler, pod, error.to_string());
+        Err(error) => take_back(&scheduler, cycle, error),
+    }
+}
+
+/// The pod isn't bound: its room is free again, and it goes back to the queue.
+pub fn take_back(scheduler: &Arc<Scheduler>, cycle: BindingCycle, error: BindError) {
+    let (info, node) = (cycle.pod.info.clone(), &cycle.result.suggested_host);
+    tracing::warn!(pod = %info.key, %node, %error, "Error scheduling pod; retrying");
+    let result = if error.is_refusal() { "unschedulable" } else { "error" };
+    let took = scheduler.now().saturating_sub(cycle.began);
+    scheduler.metrics.attempted(result, &cycle.profile.scheduler_name, took);
+    for plugin in cycle.profile.reserve.iter().rev() {
+        plugin.unreserve(&info, node);
+    }
+    scheduler.change(|state, now| {
+        if state.cache.forget(&info.uid) {
+            forget_volumes(state, &cycle.before);
+            state.queue.on_event(ClusterEvent::AssignedPodDeleted(info.clone()), now);
         }
+    });
+    match error {
+        BindError::Rejected(_, status) if status.code != Code::Error => {
+            failure::rejected(scheduler, cycle.pod, status);
+        }
+        error => failure::failed(scheduler, cycle.pod, error.to_string()),
     }
 }
 
 // ANCHOR: bind
 async fn bind(
     scheduler: &Scheduler,
+    cycle: &BindingCycle,
     info: &PodInfo,
     node: &str,
-    before: &[PreBindAction],
-    claims: &Store<PersistentVolumeClaim>,
 ) -> Result<(), BindError> {
-    for action in before {
+    for action in &cycle.before {
+        scheduler.throttle.acquire().await;
         write_volume(scheduler, action).await.map_err(BindError::Volumes)?;
     }
-    if !before.is_empty() {
-        let bound = wait_until_bound(info, claims);
-        tokio::time::timeout(BIND_TIMEOUT, bound).await.map_err(|_| BindError::Timeout)?;
+    if !cycle.before.is_empty() {
+        let bound = wait_until_bound(info, &cycle.claims);
+        tokio::time::timeout(cycle.profile.bind_timeout, bound).await.map_err(|_| BindError::Timeout)?;
     }
+    if let Some(extender) = extender::binder(&scheduler.extenders, info) {
+        match extender.bind(info, node).await {
+            Err(error) if extender.is_ignorable() => {
+                tracing::info!(extender = extender.name(), %error, "Skipping extender in bind as it returned error and has ignorable flag set");
+            }
+            done => return done.map_err(BindError::Extender),
+        }
+    }
+    scheduler.throttle.acquire().await;
     let body = json!({
         "apiVersion": "v1",
         "kind": "Binding",

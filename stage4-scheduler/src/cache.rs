@@ -202,6 +202,11 @@ impl Cache {
         self.nodes.get(name).filter(|info| info.object.is_some())
     }
 
+    /// Number of pods that are counted without the API server's word.
+    pub fn assumed(&self) -> usize {
+        self.pods.values().filter(|state| state.assumed).count()
+    }
+
     /// Number of nodes, and of pods on them.
     pub fn sizes(&self) -> (usize, usize) {
         (self.nodes.len(), self.pods.len())

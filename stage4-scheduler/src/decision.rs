@@ -70,23 +70,33 @@ fn conclude(
     post_filter: impl FnOnce(&DefaultPreemption, &FitError) -> PostFilterResult,
 ) -> Decision {
     match scheduled {
-        Ok(result) => {
-            let node = snapshot.get(&result.suggested_host);
-            let steps =
-                |node| profile.filters.iter().flat_map(move |plugin| plugin.pre_bind(pod, node, snapshot));
-            let before = node.map_or_else(Vec::new, |node| steps(node).collect());
-            Decision::Bind { result, before }
-        }
-        Err(mut error) => {
-            let preemption = match &profile.preemption {
-                Some(preemption) if error.num_all_nodes > 0 && !error.is_internal() => {
-                    post_filter(preemption, &error)
-                }
-                _ => PostFilterResult::default(),
+        Ok(result) => bind(profile, pod, snapshot, result),
+        Err(error) => {
+            let preemption = match preemption_of(profile, &error) {
+                Some(preemption) => post_filter(preemption, &error),
+                None => PostFilterResult::default(),
             };
-            error.post_filter_message = preemption.message.clone();
-            Decision::Unschedulable { error, preemption }
+            refuse(error, preemption)
         }
     }
 }
 // ANCHOR_END: decide
+
+/// A node is found: what comes before the binding?
+pub fn bind(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot, result: ScheduleResult) -> Decision {
+    let node = snapshot.get(&result.suggested_host);
+    let steps = |node| profile.filters.iter().flat_map(move |plugin| plugin.pre_bind(pod, node, snapshot));
+    let before = node.map_or_else(Vec::new, |node| steps(node).collect());
+    Decision::Bind { result, before }
+}
+
+/// Who may make room, if anybody may.
+pub fn preemption_of<'p>(profile: &'p Profile, error: &FitError) -> Option<&'p DefaultPreemption> {
+    profile.preemption.as_ref().filter(|_| error.num_all_nodes > 0 && !error.is_internal())
+}
+
+/// No node is found.
+pub fn refuse(mut error: FitError, preemption: PostFilterResult) -> Decision {
+    error.post_filter_message = preemption.message.clone();
+    Decision::Unschedulable { error, preemption }
+}

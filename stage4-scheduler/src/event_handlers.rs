@@ -101,8 +101,8 @@ impl State {
     }
 
     /// Some other object changed, and `change` has noted it in the listers.
-    pub fn object_changed(&mut self, kind: &'static str, now: Duration) {
-        self.queue.on_event(ClusterEvent::ObjectChanged(kind), now);
+    pub fn object_changed(&mut self, kind: &'static str, key: String, now: Duration) {
+        self.queue.on_event(ClusterEvent::ObjectChanged(kind, key.into()), now);
     }
 }
 

@@ -25,6 +25,7 @@ use stage1_kubectl::request::Patch;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::pod_info::PodInfo;
+use crate::throttle::Throttle;
 
 /// Events that may wait to be written.
 const QUEUE_LENGTH: usize = 2000;
@@ -56,9 +57,9 @@ pub struct Sentence<'t> {
 
 impl Recorder {
     /// A recorder for this scheduler on this host; starts its writer.
-    pub fn new(client: Client, host: &str) -> Self {
+    pub fn new(client: Client, host: &str, throttle: Arc<Throttle>) -> Self {
         let (queue, received) = mpsc::channel(QUEUE_LENGTH);
-        tokio::spawn(write(client, received));
+        tokio::spawn(write(client, received, throttle));
         Recorder { queue, instance: host.to_owned() }
     }
 
@@ -123,7 +124,7 @@ fn key(event: &Event) -> Key {
     )
 }
 
-async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
+async fn write(client: Client, mut received: mpsc::Receiver<Event>, throttle: Arc<Throttle>) {
     let mut series: HashMap<Key, (Event, i32)> = HashMap::new();
     let places = Arc::new(Semaphore::new(WRITES_AT_A_TIME));
     while let Some(event) = received.recv().await {
@@ -151,6 +152,7 @@ async fn write(client: Client, mut received: mpsc::Receiver<Event>) {
         if continued.is_none() {
             series.insert(key(&event), (event.clone(), 1));
         }
+        throttle.acquire().await;
         // Closed never: the writer owns it.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let api = client.namespaced::<Event>(event.metadata.namespace.as_deref().unwrap_or(""));

@@ -5,7 +5,7 @@
 //! preemption helps, its victims are asked to go and the pod is nominated to their node.
 //!
 //! Back to the queue comes first, words after: the API server may be slow, and an event that could help must
-//! find the pod asleep, not in between.
+//! find the pod asleep, not in between. Only a pod that evicts others goes back after they were told.
 //!
 //! # Invariants
 //! 1. A condition is written only if its words changed: a pod refused every ten seconds for the same reason writes nothing.
@@ -15,6 +15,7 @@
 //! `pkg/scheduler/schedule_one.go` (`handleSchedulingFailure`), `framework/preemption/preemption.go` (`prepareCandidate`).
 #![expect(clippy::disallowed_methods, reason = "shell: stamps conditions")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -27,7 +28,7 @@ use stage1_kubectl::request::{DeleteParams, Patch};
 
 use crate::events::Sentence;
 use crate::fit_error::FitError;
-use crate::framework::ClusterEvent;
+use crate::framework::{ClusterEvent, Status};
 use crate::plugins::default_preemption::{Candidate, PostFilterResult};
 use crate::pod_info::PodInfo;
 use crate::scheduler::Scheduler;
@@ -50,30 +51,52 @@ struct Words {
 pub fn refused(scheduler: &Arc<Scheduler>, pod: QueuedPod, error: FitError, preemption: PostFilterResult) {
     let (info, message) = (pod.info.clone(), error.to_string());
     let internal = error.is_internal();
-    scheduler.change(|state, now| {
-        if let Some(candidate) = &preemption.nominated {
-            state.queue.nominator.set(&info, Some(&candidate.node));
-        } else if preemption.clear_nomination {
-            state.queue.nominator.remove(&info.uid);
-        }
-        if internal {
-            state.queue.return_failed(pod, now);
-        } else {
-            state.queue.return_refused(pod, error.rejectors(), now);
-        }
-    });
+    let rejectors = error.rejectors();
+    let give_back = move |scheduler: &Scheduler, pod: QueuedPod| {
+        scheduler.change(|state, now| {
+            if internal {
+                state.queue.return_failed(pod, now);
+            } else {
+                state.queue.return_refused(pod, rejectors, now);
+            }
+        });
+    };
     let clear = preemption.clear_nomination && info.nominated_node_name().is_some();
     let nominate = match &preemption.nominated {
         Some(candidate) => Some(candidate.node.to_string()),
         None => clear.then(String::new),
     };
     let reason = if internal { REASON_SCHEDULER_ERROR } else { REASON_UNSCHEDULABLE };
+    let words = Words { reason, message, nominate };
+    let Some(candidate) = preemption.nominated else {
+        if preemption.clear_nomination {
+            scheduler.change(|state, _| state.queue.nominator.remove(&info.uid));
+        }
+        give_back(scheduler, pod);
+        let scheduler = scheduler.clone();
+        tokio::spawn(async move { say(&scheduler, &info, words).await });
+        return;
+    };
+    // Until its victims are told the pod stays in flight: tried again now it would evict others as well. What
+    // happens meanwhile is remembered for it.
+    let outranked = scheduler.change(|state, _| {
+        state.queue.nominator.set(&info, Some(&candidate.node));
+        state.queue.nominator.remove_lower(&candidate.node, info.priority)
+    });
     let scheduler = scheduler.clone();
     tokio::spawn(async move {
-        if let Some(candidate) = preemption.nominated {
-            preempt(&scheduler, &info, candidate).await;
+        preempt(&scheduler, &info, candidate).await;
+        give_back(&scheduler, pod);
+        say(&scheduler, &info, words).await;
+        for other in outranked {
+            let patch =
+                json!({"metadata": {"uid": other.pod.metadata.uid}, "status": {"nominatedNodeName": null}});
+            if let Err(error) = patch_status(&scheduler, &other, patch).await
+                && !error.is_not_found()
+            {
+                tracing::warn!(pod = %other.key, %error, "Cannot clear 'NominatedNodeName' field of pod");
+            }
         }
-        say(&scheduler, &info, Words { reason, message, nominate }).await;
     });
 }
 
@@ -84,6 +107,17 @@ pub fn failed(scheduler: &Arc<Scheduler>, pod: QueuedPod, message: String) {
     let scheduler = scheduler.clone();
     tokio::spawn(async move {
         say(&scheduler, &info, Words { reason: REASON_SCHEDULER_ERROR, message, nominate: None }).await;
+    });
+}
+
+/// A plugin had something against the node after it was found; an event may change its mind.
+pub fn rejected(scheduler: &Arc<Scheduler>, pod: QueuedPod, status: Status) {
+    let (info, message) = (pod.info.clone(), status.message());
+    let rejectors = BTreeSet::from([status.plugin]);
+    scheduler.change(|state, now| state.queue.return_refused(pod, rejectors, now));
+    let scheduler = scheduler.clone();
+    tokio::spawn(async move {
+        say(&scheduler, &info, Words { reason: REASON_UNSCHEDULABLE, message, nominate: None }).await;
     });
 }
 
@@ -134,6 +168,7 @@ fn status_patch(info: &PodInfo, words: &Words, now: Timestamp) -> Option<Value> 
 }
 
 async fn patch_status(scheduler: &Scheduler, info: &PodInfo, patch: Value) -> Result<(), ClientError> {
+    scheduler.throttle.acquire().await;
     let pods = scheduler.client.namespaced::<Pod>(info.namespace());
     pods.patch_subresource(info.name(), "status", &Patch::Strategic(patch)).await.map(drop)
 }
@@ -170,6 +205,10 @@ async fn preempt(scheduler: &Scheduler, info: &PodInfo, candidate: Candidate) {
 // ANCHOR_END: evict
 
 async fn evict(scheduler: &Scheduler, info: &PodInfo, victim: &PodInfo) -> Result<(), ClientError> {
+    // Not even bound yet: it is enough to stop that.
+    if scheduler.waiting_pods.reject(&victim.uid, "DefaultPreemption", "preempted") {
+        return Ok(());
+    }
     // Going already: nothing to ask.
     if victim.is_terminating() {
         return Ok(());
@@ -187,6 +226,7 @@ async fn evict(scheduler: &Scheduler, info: &PodInfo, victim: &PodInfo) -> Resul
         Err(error) if !gone(&error) => return Err(error),
         _ => {}
     }
+    scheduler.throttle.acquire().await;
     let params = DeleteParams { uid: victim.pod.metadata.uid.clone(), ..DeleteParams::default() };
     match scheduler.client.namespaced::<Pod>(victim.namespace()).delete(victim.name(), &params).await {
         Err(error) if !gone(&error) => Err(error),

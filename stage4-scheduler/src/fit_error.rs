@@ -33,10 +33,15 @@ pub struct FitError {
     pub pre_filter_message: String,
     /// What preemption had to say.
     pub post_filter_message: String,
+    /// Something failed rather than refused: that alone is the text.
+    pub internal: Option<String>,
 }
 
 impl fmt::Display for FitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(failure) = &self.internal {
+            return f.write_str(failure);
+        }
         if self.num_all_nodes == 0 {
             return f.write_str("no nodes available to schedule pods");
         }
@@ -76,6 +81,9 @@ impl FitError {
 
     /// The plugins whose refusals must be lifted before another try makes sense.
     pub fn rejectors(&self) -> BTreeSet<&'static str> {
+        if self.internal.is_some() {
+            return BTreeSet::new();
+        }
         if self.num_all_nodes == 0 {
             // No plugin was asked. A name that is no plugin's makes every event count.
             return BTreeSet::from(["NoNodes"]);
@@ -88,7 +96,9 @@ impl FitError {
     /// True if a plugin failed rather than refused: the pod is tried again without waiting for an event.
     pub fn is_internal(&self) -> bool {
         let kinds = self.statuses.kinds();
-        self.absent.code == Code::Error || kinds.iter().any(|(status, _)| status.code == Code::Error)
+        self.internal.is_some()
+            || self.absent.code == Code::Error
+            || kinds.iter().any(|(status, _)| status.code == Code::Error)
     }
 }
 

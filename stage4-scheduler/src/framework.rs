@@ -23,7 +23,9 @@
 //! 3. `Status` of a refused node names at least one reason.
 //!
 //! # In Kubernetes
-//! `pkg/scheduler/framework/interface.go`. Left out: Permit, PostBind and out-of-tree plugins.
+//! `pkg/scheduler/framework/interface.go`. PreFilter and Filter are one method here, so are PreScore, Score and
+//! NormalizeScore. QueueSort and Bind have one plugin each and are [`crate::scheduling_queue`] and
+//! [`crate::binding_cycle`]; PostFilter is [`crate::plugins::default_preemption`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -224,8 +226,8 @@ pub enum ClusterEvent {
     AssignedPodDeleted(Arc<PodInfo>),
     /// The waiting pod itself changed.
     PodUpdated(Arc<PodInfo>),
-    /// A claim, volume, class, service or namespace changed; the name of the kind.
-    ObjectChanged(&'static str),
+    /// A claim, volume, class, service or namespace changed; the name of the kind, and `namespace/name` or name.
+    ObjectChanged(&'static str, Arc<str>),
     /// Nothing in particular: wake everything (start-up, `Timeout` flush).
     Anything,
 }
@@ -284,6 +286,17 @@ pub enum Depends<'p> {
     Cluster,
 }
 
+/// May a pod that has a node be bound to it?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// Yes.
+    Allow,
+    /// No: the pod goes back to the queue.
+    Reject(Status),
+    /// Somebody will say so ([`crate::waiting_pods`]), within this time.
+    Wait(std::time::Duration),
+}
+
 // ANCHOR: plugin
 /// One rule of scheduling. Every method but `name` has a silent default.
 pub trait Plugin: Send + Sync {
@@ -330,6 +343,27 @@ pub trait Plugin: Send + Sync {
     /// What must be written before the pod is bound to the node.
     fn pre_bind(&self, _pod: &PodInfo, _node: &NodeInfo, _snapshot: &Snapshot) -> Vec<PreBindAction> {
         Vec::new()
+    }
+
+    /// Takes what the pod will need on the node. Called before the next pod is placed.
+    fn reserve(&self, _pod: &PodInfo, _node: &str) -> Status {
+        Status::success()
+    }
+
+    /// Gives it back: the pod isn't bound there. Must not fail, and may come without a `reserve`.
+    fn unreserve(&self, _pod: &PodInfo, _node: &str) {}
+
+    /// May the pod be bound?
+    fn permit(&self, _pod: &PodInfo, _node: &str) -> Permit {
+        Permit::Allow
+    }
+
+    /// The pod is bound.
+    fn post_bind(&self, _pod: &PodInfo, _node: &str) {}
+
+    /// The numbers behind a refusal, for people; `None` if the reason says it all.
+    fn explain(&self, _pod: &PodInfo, _node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        None
     }
 }
 // ANCHOR_END: plugin

@@ -32,6 +32,12 @@ pub mod snapshot;
 // The decision, and how it is made sooner.
 pub mod decision;
 pub mod equivalence_cache;
+pub mod explain;
+pub mod fit_error;
+pub mod node_to_status;
+pub mod plugins;
+pub mod profile;
+pub mod schedule_pod;
 // Waiting.
 pub mod event_handlers;
 pub mod profiles;
@@ -39,17 +45,19 @@ pub mod scheduling_queue;
 // The shell: carries decisions out.
 pub mod binding_cycle;
 pub mod events;
+pub mod extender;
 pub mod failure;
-pub mod fit_error;
 pub mod metrics;
-pub mod node_to_status;
+pub mod scheduling_cycle;
+pub mod throttle;
+pub mod waiting_pods;
 // How fast all that is.
 pub mod bench;
 // The command line, and the whole of it running.
+pub mod commands;
+pub mod configuration;
 pub mod options;
 pub mod pipeline;
-pub mod plugins;
-pub mod profile;
-pub mod schedule_pod;
 pub mod scheduler;
-pub mod scheduling_cycle;
+pub mod simulation;
+pub mod world;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use stage1_kubectl::selector::LabelSelector;
 
 use crate::pod_info::PodInfo;
@@ -53,6 +53,10 @@ pub struct Listers {
     pub storage_classes: Shared<Arc<StorageClass>>,
     /// What storage drivers say of each node, by node name.
     pub csi_nodes: Shared<Arc<CSINode>>,
+    /// Storage drivers by name.
+    pub csi_drivers: Shared<Arc<CSIDriver>>,
+    /// How much storage is left where, by `namespace/name`.
+    pub capacities: Shared<Arc<CSIStorageCapacity>>,
     /// PodDisruptionBudgets by `namespace/name`.
     pub budgets: Shared<Budget>,
 }

@@ -15,7 +15,10 @@ use stage1_kubectl::logging::{self, LogOptions};
 use stage1_kubectl::signals;
 use stage1_kubectl::state_dir::StateDir;
 use stage4_scheduler::bench::live;
-use stage4_scheduler::options::Flags;
+use stage4_scheduler::commands;
+use stage4_scheduler::commands::explain::Explain;
+use stage4_scheduler::commands::simulate::Simulate;
+use stage4_scheduler::options::{self, Flags};
 use stage4_scheduler::pipeline::{self, COMPONENT};
 use tokio_util::sync::CancellationToken;
 
@@ -57,10 +60,31 @@ async fn run_bench() -> anyhow::Result<()> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    if std::env::args().nth(1).as_deref() == Some("bench") {
-        return run_bench().await;
+    // Everything after the subcommand's name is the subcommand's.
+    let rest = || std::env::args_os().skip(1);
+    match std::env::args().nth(1).as_deref() {
+        Some("explain") => {
+            logging::init(&LogOptions::default()).context("opening the log")?;
+            print!("{}", commands::explain::run(&Explain::parse_from(rest())).await?);
+            return Ok(());
+        }
+        Some("simulate") => {
+            print!("{}", commands::simulate::run(&Simulate::parse_from(rest()))?);
+            return Ok(());
+        }
+        Some("bench") => return run_bench().await,
+        _ => {}
     }
-    if cluster_given(&["--kubeconfig", "--master", "--help", "-h", "--version", "-V"]) {
+    if cluster_given(&[
+        "--kubeconfig",
+        "--master",
+        "--config",
+        "--write-config-to",
+        "--help",
+        "-h",
+        "--version",
+        "-V",
+    ]) {
         return run_component(Flags::parse()).await;
     }
     if let Some(kubeconfig) = running_cluster(&state_dir_given(), COMPONENT).await {
@@ -85,7 +109,14 @@ fn start_logging(v: u8, state_dir: &StateDir) -> anyhow::Result<()> {
 async fn run_component(flags: Flags) -> anyhow::Result<()> {
     start_logging(flags.v, &StateDir::locate(flags.state_dir.clone()))?;
     let config = flags.config()?;
-    let client = ClientConfig::from_flags(flags.kubeconfig.as_deref(), flags.master.as_deref())
+    if let Some(path) = &flags.write_config_to {
+        std::fs::write(path, options::shown(&config.configuration)?)
+            .with_context(|| format!("{}", path.display()))?;
+        return Ok(());
+    }
+    let named = Some(&config.configuration.file.client_connection.kubeconfig).filter(|path| !path.is_empty());
+    let kubeconfig = named.map(std::path::PathBuf::from);
+    let client = ClientConfig::from_flags(kubeconfig.as_deref(), flags.master.as_deref())
         .context("no API server: give --kubeconfig")?
         .with_user_agent(COMPONENT);
     let client = Client::new(client)?;

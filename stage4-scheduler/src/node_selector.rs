@@ -51,6 +51,14 @@ impl Requirement {
         }
     }
 
+    /// `disk In [ssd]`.
+    fn shown(&self) -> String {
+        match self.values.as_slice() {
+            [] => format!("{} {:?}", self.key, self.operator),
+            values => format!("{} {:?} [{}]", self.key, self.operator, values.join(" ")),
+        }
+    }
+
     fn matches(&self, actual: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|wanted| wanted == value);
         let compare = |value: &str, wanted: std::cmp::Ordering| {
@@ -93,6 +101,19 @@ impl NodeSelectorTerm {
             && self.fields.iter().all(field)
     }
 
+    /// The first requirement that the node doesn't fulfil, for people.
+    fn mismatch(&self, name: &str, labels: &BTreeMap<String, String>) -> Option<String> {
+        let bad = self.labels.iter().find(|r| !r.matches(labels.get(&r.key).map(String::as_str)));
+        let label = bad.map(|r| match labels.get(&r.key) {
+            Some(value) => format!("{}: the node has {}={value}", r.shown(), r.key),
+            None => format!("{}: the node has no label {}", r.shown(), r.key),
+        });
+        let field = || self.fields.iter().find(|r| !r.matches(Some(name))).map(Requirement::shown);
+        let empty = self.labels.is_empty() && self.fields.is_empty();
+        let nothing = || empty.then(|| "a term without requirements matches nothing".to_owned());
+        label.or_else(field).or_else(nothing)
+    }
+
     /// The node names that `matchFields` limits this term to, if it does.
     fn names(&self) -> Option<Vec<String>> {
         let mut names: Option<Vec<String>> = None;
@@ -122,6 +143,15 @@ impl NodeSelector {
     /// Does one of the terms hold?
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().any(|term| term.matches(name, labels))
+    }
+
+    /// Why no term holds, for people; `None` if one does.
+    pub fn mismatch(&self, name: &str, labels: &BTreeMap<String, String>) -> Option<String> {
+        if self.matches(name, labels) {
+            return None;
+        }
+        let whys: Vec<String> = self.0.iter().filter_map(|term| term.mismatch(name, labels)).collect();
+        Some(whys.join(" and "))
     }
 
     /// The only nodes that can match, if every term names its nodes: the others needn't be looked at.
@@ -166,6 +196,16 @@ impl RequiredNodeAffinity {
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.terms.as_ref().is_none_or(|terms| terms.matches(name, labels))
+    }
+
+    /// What the node lacks, for people; `None` if it may run there.
+    pub fn mismatch(&self, name: &str, labels: &BTreeMap<String, String>) -> Option<String> {
+        let bad = self.labels.iter().find(|(key, value)| labels.get(*key) != Some(value));
+        let label = bad.map(|(key, value)| match labels.get(key) {
+            Some(other) => format!("nodeSelector {key}={value}: the node has {key}={other}"),
+            None => format!("nodeSelector {key}={value}: the node has no label {key}"),
+        });
+        label.or_else(|| self.terms.as_ref().and_then(|terms| terms.mismatch(name, labels)))
     }
 
     /// The only nodes that can match, if the terms name them.

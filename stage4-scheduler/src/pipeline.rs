@@ -15,14 +15,15 @@ use anyhow::Context;
 use prometheus_client::registry::Registry;
 use stage1_kubectl::client::Client;
 use stage3_controllers::informer::factory::InformerFactory;
-use stage3_controllers::leader_election::elector::{Elector, run_leading};
+use stage3_controllers::leader_election::elector::{Elector, Times, run_leading};
 use stage3_controllers::serving::{HealthCheck, Serving, ServingCertificate, serve};
 use tokio_util::sync::CancellationToken;
 
+use crate::configuration::Configuration;
+use crate::extender::Extender;
 use crate::metrics::Metrics;
 use crate::options::Config;
-use crate::profiles::Profiles;
-use crate::scheduler::{self, Scheduler};
+use crate::scheduler::{self, Options, Scheduler};
 
 pub use stage3_controllers::pipeline::{Cluster, Flags};
 
@@ -38,7 +39,8 @@ pub async fn start(flags: &Flags) -> anyhow::Result<Cluster> {
     let client = cluster.client(COMPONENT)?;
     // One process has one scheduler, so nobody is elected; any free port does for its health.
     let serving = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let config = Config { profiles: Profiles::default(), lease: None, serving };
+    let configuration = Configuration { leader_election: None, ..Configuration::default() };
+    let config = Config { configuration, serving };
     let shutdown = cluster.shutdown.clone();
     cluster.spawn(COMPONENT, async move {
         if let Err(error) = run(client, config, "pipeline", shutdown).await {
@@ -58,10 +60,21 @@ pub async fn run(
     host: &str,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let configuration = config.configuration;
+    for note in &configuration.notes {
+        tracing::warn!("{note}");
+    }
+    let extenders = configuration.file.extenders.iter().map(Extender::new).collect::<Result<Vec<_>, _>>()?;
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let factory = InformerFactory::new(client.clone(), shutdown.clone());
-    let scheduler = Scheduler::new(client.clone(), Arc::new(config.profiles), host, metrics);
+    let options = Options { extenders, rate: configuration.rate, ..Options::default() };
+    let profiles = Arc::new(configuration.profiles);
+    let scheduler = Scheduler::with_options(client.clone(), profiles, host, metrics, options);
+    if !configuration.file.delay_cache_until_active {
+        // Whoever waits for the lease watches already, and is ready at once when it leads.
+        scheduler::start_watches(&factory);
+    }
     let informers = factory.clone();
     let synced = HealthCheck::ready("informer-sync", move || match informers.not_synced() {
         missing if missing.is_empty() => Ok(()),
@@ -74,11 +87,17 @@ pub async fn run(
         certificate: ServingCertificate::SelfSigned,
     };
     serve(serving, config.serving, shutdown.clone()).await.context("serving health and metrics")?;
-    match config.lease {
+    match configuration.leader_election {
         None => scheduler::run(scheduler, factory, shutdown).await,
-        Some((namespace, name)) => {
+        Some(election) => {
             let identity = format!("{host}_{:016x}", rand::random::<u64>());
-            let elector = Elector::new(&client, &namespace, &name, &identity);
+            let times = Times {
+                lease_duration: election.lease_duration,
+                renew_deadline: election.renew_deadline,
+                retry_period: election.retry_period,
+            };
+            let elector = Elector::new(&client, &election.namespace, &election.name, &identity);
+            let elector = elector.with_times(times);
             run_leading(elector, shutdown, |leading| scheduler::run(scheduler, factory, leading)).await;
         }
     }

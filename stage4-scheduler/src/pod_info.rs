@@ -14,7 +14,7 @@
 //! 1. A `PodInfo` never changes; a changed pod gets a new one.
 //!
 //! # In Kubernetes
-//! `pkg/scheduler/framework/types.go` (`PodInfo`). Left out: pods that change their size in place.
+//! `pkg/scheduler/framework/types.go` (`PodInfo`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,8 +111,8 @@ impl PodInfo {
             uid,
             key,
             priority: spec.priority.unwrap_or(0),
-            requests: pod_requests(spec),
-            non_zero_requests: pod_non_zero_requests(spec),
+            requests: pod_requests(spec, pod.status.as_ref()),
+            non_zero_requests: pod_non_zero_requests(spec, pod.status.as_ref()),
             host_ports: host_ports(spec),
             node_affinity: RequiredNodeAffinity::parse(spec),
             preferred_nodes: preferred_nodes(spec),
@@ -200,6 +200,11 @@ impl PodInfo {
     /// The owner that controls it.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    }
+
+    /// Is the claim (`namespace/name`) one of its own?
+    pub fn uses_claim(&self, key: &str) -> bool {
+        self.claims.iter().any(|claim| claim.key == key)
     }
 
     /// True if it has any affinity to other pods: only such pods matter to a pod without affinity.

@@ -17,6 +17,7 @@
 //! `pkg/scheduler/apis/config/v1/default_plugins.go`, `pkg/scheduler/profile/profile.go`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::framework::Plugin;
 use crate::plugins;
@@ -31,6 +32,8 @@ pub enum NodesToScore {
     Percentage(u32),
 }
 
+/// How long a pod waits for its claims before it is scheduled anew. Shorter, and a slow provisioner never gets done.
+pub const BIND_TIMEOUT: Duration = Duration::from_secs(600);
 /// Below this many nodes all are looked at: sampling would save nothing.
 pub const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
 /// The smallest share of a very large cluster that is looked at.
@@ -64,6 +67,14 @@ pub struct Profile {
     pub filters: Vec<SharedPlugin>,
     /// Scores with their weights.
     pub scores: Vec<(SharedPlugin, i64)>,
+    /// Take what a placed pod needs.
+    pub reserve: Vec<SharedPlugin>,
+    /// May hold a placed pod back.
+    pub permit: Vec<SharedPlugin>,
+    /// Hear of a binding.
+    pub post_bind: Vec<SharedPlugin>,
+    /// How long a pod waits for its claims.
+    pub bind_timeout: Duration,
     /// Whether pods may evict others.
     pub preemption: Option<plugins::default_preemption::DefaultPreemption>,
     /// When the search ends.
@@ -102,9 +113,13 @@ impl Default for Profile {
                 (fit, 1),
                 (spread, 2),
                 (inter_pod, 2),
-                (Arc::new(balanced_allocation::NodeResourcesBalancedAllocation), 1),
+                (Arc::new(balanced_allocation::NodeResourcesBalancedAllocation::default()), 1),
                 (Arc::new(image_locality::ImageLocality), 1),
             ],
+            reserve: Vec::new(),
+            permit: Vec::new(),
+            post_bind: Vec::new(),
+            bind_timeout: BIND_TIMEOUT,
             preemption: Some(default_preemption::DefaultPreemption::default()),
             nodes_to_score: NodesToScore::Adaptive,
         }
@@ -116,7 +131,13 @@ impl Profile {
     /// A plugin of this profile by its name.
     pub fn plugin(&self, name: &str) -> Option<&SharedPlugin> {
         let scores = self.scores.iter().map(|(plugin, _)| plugin);
-        self.filters.iter().chain(&self.pre_enqueue).chain(scores).find(|plugin| plugin.name() == name)
+        let late = self.reserve.iter().chain(&self.permit);
+        self.filters
+            .iter()
+            .chain(&self.pre_enqueue)
+            .chain(late)
+            .chain(scores)
+            .find(|plugin| plugin.name() == name)
     }
 }
 

@@ -10,18 +10,19 @@
 //! one after another before them: maximum. A sidecar (an init container with `restartPolicy: Always`)
 //! starts in its turn and stays: it counts in the sum, and also for every init container that comes
 //! after it. Overhead of the runtime class comes on top. Requests of the pod as a whole, where they are
-//! given, replace the sum of its containers.
+//! given, replace the sum of its containers. A container that is being resized in place counts as the largest of what
+//! it asks for, what it was given and what it has: only then nobody promises the difference to somebody else.
 //!
 //! # Invariants
 //! 1. A pod's requests never shrink when a container is added.
 //!
 //! # In Kubernetes
 //! `component-helpers/resource/helpers.go` (`PodRequests`), `pkg/scheduler/framework/types.go`
-//! (`Resource`). Left out: resources that a resize has allocated but not yet applied.
+//! (`Resource`).
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use stage1_kubectl::quantity::Quantity;
 
@@ -145,16 +146,37 @@ fn container_requests(container: &Container, missing: Missing) -> Resource {
     resource
 }
 
-fn requests(spec: &PodSpec, missing: Missing) -> Resource {
+/// What the node's kubelet has given a container; a resize that can't be done on the node doesn't count.
+fn with_status(mut wanted: Resource, status: Option<&PodStatus>, name: &str, init: bool) -> Resource {
+    let Some(status) = status else { return wanted };
+    let list = if init { &status.init_container_statuses } else { &status.container_statuses };
+    let Some(container) = list.iter().flatten().find(|container| container.name == name) else {
+        return wanted;
+    };
+    let Some(resources) = &container.resources else { return wanted };
+    let infeasible = status.conditions.iter().flatten().any(|condition| {
+        condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+    });
+    if infeasible {
+        wanted = Resource::default();
+    }
+    for given in [&resources.requests, &container.allocated_resources].into_iter().flatten() {
+        wanted.max(&Resource::from_list(given));
+    }
+    wanted
+}
+
+fn requests(spec: &PodSpec, status: Option<&PodStatus>, missing: Missing) -> Resource {
     let mut total = Resource::default();
     for container in &spec.containers {
-        total.add(&container_requests(container, missing), 1);
+        total.add(&with_status(container_requests(container, missing), status, &container.name, false), 1);
     }
     let mut sidecars = Resource::default();
     let mut init = Resource::default();
     for container in spec.init_containers.iter().flatten() {
-        let wanted = container_requests(container, missing);
+        let mut wanted = container_requests(container, missing);
         if container.restart_policy.as_deref() == Some("Always") {
+            wanted = with_status(wanted, status, &container.name, true);
             total.add(&wanted, 1);
             sidecars.add(&wanted, 1);
             init.max(&sidecars);
@@ -176,13 +198,13 @@ fn requests(spec: &PodSpec, missing: Missing) -> Resource {
 }
 
 /// What the pod asks for.
-pub fn pod_requests(spec: &PodSpec) -> Resource {
-    requests(spec, Missing::Zero)
+pub fn pod_requests(spec: &PodSpec, status: Option<&PodStatus>) -> Resource {
+    requests(spec, status, Missing::Zero)
 }
 
 /// What the pod counts as when nodes are scored: containers without a request count with the defaults.
-pub fn pod_non_zero_requests(spec: &PodSpec) -> Resource {
-    requests(spec, Missing::Default)
+pub fn pod_non_zero_requests(spec: &PodSpec, status: Option<&PodStatus>) -> Resource {
+    requests(spec, status, Missing::Default)
 }
 
 #[cfg(test)]
@@ -206,7 +228,7 @@ mod tests {
             "overhead": {"cpu": "50m"}
         }));
         // early alone 900, late with the sidecar 1200, running 700: the maximum, plus overhead.
-        assert_eq!(pod_requests(&pod).cpu_millis, 1250);
+        assert_eq!(pod_requests(&pod, None).cpu_millis, 1250);
     }
 
     #[test]
@@ -214,8 +236,33 @@ mod tests {
         let pod = spec(
             json!({"containers": [{"name": "a"}, {"name": "b", "resources": {"requests": {"cpu": "0"}}}]}),
         );
-        assert!(pod_requests(&pod).is_zero());
-        assert_eq!(pod_non_zero_requests(&pod).cpu_millis, 100);
-        assert_eq!(pod_non_zero_requests(&pod).memory_bytes, 2 * DEFAULT_MEMORY_REQUEST);
+        assert!(pod_requests(&pod, None).is_zero());
+        assert_eq!(pod_non_zero_requests(&pod, None).cpu_millis, 100);
+        assert_eq!(pod_non_zero_requests(&pod, None).memory_bytes, 2 * DEFAULT_MEMORY_REQUEST);
+    }
+
+    #[test]
+    fn a_container_that_is_being_resized_counts_as_the_largest_of_its_sizes() {
+        let pod = spec(json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}));
+        let status = |condition: &str| -> PodStatus {
+            serde_json::from_value(json!({
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": condition}],
+                "containerStatuses": [{"name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                    "resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "700m"}}]
+            }))
+            .unwrap()
+        };
+        assert_eq!(pod_requests(&pod, Some(&status("Deferred"))).cpu_millis, 1000);
+        assert_eq!(pod_requests(&pod, Some(&status("Infeasible"))).cpu_millis, 700);
+    }
+
+    #[test]
+    fn requests_of_the_pod_replace_those_of_its_containers() {
+        let pod = spec(json!({
+            "resources": {"requests": {"cpu": "2"}}, "overhead": {"cpu": "10m"},
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}}]
+        }));
+        let requests = pod_requests(&pod, None);
+        assert_eq!((requests.cpu_millis, requests.memory_bytes), (2010, 1 << 20));
     }
 }

@@ -80,19 +80,31 @@ pub fn schedule_pod(
     tie_breaker: u64,
 ) -> Result<ScheduleResult, FitError> {
     let found = find_nodes_that_fit(profile, pod, snapshot)?;
-    let evaluated_nodes = found.feasible.len() + found.refused.len();
+    Ok(select_host(profile, pod, snapshot, found, &[], tie_breaker))
+}
+
+/// Scores the nodes that fit and takes the best. `outside` are grades of somebody else ([`crate::extender`]), to be
+/// added; none, or one per feasible node.
+pub fn select_host(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    found: Found<'_>,
+    outside: &[i64],
+    tie_breaker: u64,
+) -> ScheduleResult {
     let top = if found.feasible.len() == 1 {
         Vec::new() // nothing to compare
     } else {
-        prioritize(profile, pod, snapshot, &found.feasible, tie_breaker)
+        prioritize(profile, pod, snapshot, &found.feasible, outside, tie_breaker)
     };
-    Ok(ScheduleResult {
+    ScheduleResult {
         suggested_host: top.first().map_or_else(|| found.feasible[0].name.clone(), |best| best.node.clone()),
-        evaluated_nodes,
+        evaluated_nodes: found.feasible.len() + found.refused.len(),
         feasible_nodes: found.feasible.len(),
         top,
         refused: found.refused,
-    })
+    }
 }
 // ANCHOR_END: schedule-pod
 
@@ -156,6 +168,22 @@ impl<'a> Rules<'a> {
         Status::success()
     }
 
+    /// Every objection, for people: the scheduler itself is content with the first.
+    pub fn objections(&self, pod: &PodInfo, node: &NodeInfo, nominated: &[Arc<PodInfo>]) -> Vec<Status> {
+        let each = |rule: &(&'static str, Filter<'a>), node: &NodeInfo, what_if: &WhatIf<'_>| {
+            let status = rule.1(node, what_if);
+            (!status.is_success()).then(|| status.by(rule.0))
+        };
+        let added = nominated_before(pod, nominated);
+        let mut fuller = node.clone();
+        added.iter().for_each(|other| fuller.add_pod(other.clone()));
+        let full = WhatIf { added: &added, removed: &[] };
+        let rules = self.rules.iter();
+        rules
+            .filter_map(|rule| each(rule, &fuller, &full).or_else(|| each(rule, node, &WhatIf::NOTHING)))
+            .collect()
+    }
+
     /// Also counts pods of at least the same priority that are nominated to the node: it must fit with them
     /// (they will come) and without them (they may not).
     pub fn check_with_nominated(
@@ -165,8 +193,7 @@ impl<'a> Rules<'a> {
         nominated: &[Arc<PodInfo>],
         removed: &[Arc<PodInfo>],
     ) -> Status {
-        let counts = |other: &Arc<PodInfo>| other.priority >= pod.priority && other.uid != pod.uid;
-        let added: Vec<Arc<PodInfo>> = nominated.iter().filter(|other| counts(other)).cloned().collect();
+        let added = nominated_before(pod, nominated);
         if !added.is_empty() {
             let mut fuller = node.clone();
             added.iter().for_each(|other| fuller.add_pod(other.clone()));
@@ -179,12 +206,26 @@ impl<'a> Rules<'a> {
     }
 }
 
-struct Found<'a> {
-    feasible: Vec<&'a NodeInfo>,
-    refused: NodeToStatus,
+/// The nominated pods that the pod has to make room for.
+fn nominated_before(pod: &PodInfo, nominated: &[Arc<PodInfo>]) -> Vec<Arc<PodInfo>> {
+    let counts = |other: &&Arc<PodInfo>| other.priority >= pod.priority && other.uid != pod.uid;
+    nominated.iter().filter(counts).cloned().collect()
 }
 
-fn find_nodes_that_fit<'a>(
+/// What the filters say: one feasible node at least.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// The nodes that can take the pod.
+    pub feasible: Vec<&'a NodeInfo>,
+    /// Those that can't, and why.
+    pub refused: NodeToStatus,
+}
+
+/// Asks every filter about the nodes, until enough can take the pod.
+///
+/// # Errors
+/// None can.
+pub fn find_nodes_that_fit<'a>(
     profile: &'a Profile,
     pod: &'a PodInfo,
     snapshot: &'a Snapshot,
@@ -275,10 +316,12 @@ fn prioritize(
     pod: &PodInfo,
     snapshot: &Snapshot,
     feasible: &[&NodeInfo],
+    outside: &[i64],
     tie_breaker: u64,
 ) -> Vec<NodeScore> {
     let table = score_table(profile, pod, snapshot, feasible);
     let mut totals = vec![0i64; feasible.len()];
+    totals.iter_mut().zip(outside).for_each(|(total, grade)| *total += grade);
     for (_, weight, scores) in &table {
         for (total, score) in totals.iter_mut().zip(scores) {
             *total += weight * score;

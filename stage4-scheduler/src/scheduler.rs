@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 use parking_lot::Mutex;
 use stage1_kubectl::client::Client;
@@ -39,9 +39,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event_handlers::State;
 use crate::events::Recorder;
+use crate::extender::Extender;
 use crate::listers::{Listers, set};
 use crate::metrics::Metrics;
 use crate::profiles::Profiles;
+use crate::throttle::Throttle;
+use crate::waiting_pods::WaitingPods;
 
 /// How often pods that slept too long are looked for.
 const FLUSH_PERIOD: Duration = Duration::from_secs(30);
@@ -60,19 +63,51 @@ pub struct Scheduler {
     pub recorder: Recorder,
     /// Counts.
     pub metrics: Metrics,
+    /// Webhooks that have a say.
+    pub extenders: Vec<Extender>,
+    /// Placed, but not allowed to be bound yet.
+    pub waiting_pods: WaitingPods,
+    /// Slows writers down, if asked for.
+    pub throttle: Arc<Throttle>,
     started: Instant,
+}
+
+/// What a scheduler has besides its profiles.
+#[derive(Default)]
+pub struct Options {
+    /// Webhooks that have a say.
+    pub extenders: Vec<Extender>,
+    /// Where plugins answer that made a pod wait.
+    pub waiting_pods: WaitingPods,
+    /// Requests a second and at once.
+    pub rate: Option<(f64, u32)>,
 }
 
 impl Scheduler {
     /// A scheduler that knows nothing yet. `host` names it in events.
     pub fn new(client: Client, profiles: Arc<Profiles>, host: &str, metrics: Metrics) -> Arc<Self> {
+        Self::with_options(client, profiles, host, metrics, Options::default())
+    }
+
+    /// As [`Scheduler::new`], with extenders, limits and pods that wait.
+    pub fn with_options(
+        client: Client,
+        profiles: Arc<Profiles>,
+        host: &str,
+        metrics: Metrics,
+        options: Options,
+    ) -> Arc<Self> {
+        let throttle = Arc::new(Throttle::new(options.rate));
         Arc::new(Scheduler {
             state: Mutex::new(State::new(profiles.clone())),
             news: Notify::new(),
-            recorder: Recorder::new(client.clone(), host),
+            recorder: Recorder::new(client.clone(), host, throttle.clone()),
             profiles,
             client,
             metrics,
+            extenders: options.extenders,
+            waiting_pods: options.waiting_pods,
+            throttle,
             started: Instant::now(),
         })
     }
@@ -88,6 +123,16 @@ impl Scheduler {
         self.news.notify_one();
         result
     }
+}
+
+/// Starts the watches of everything that scheduling depends on.
+pub fn start_watches(factory: &InformerFactory) {
+    drop((factory.store::<Node>(), factory.store::<Pod>(), factory.store::<Namespace>()));
+    drop((factory.store::<Service>(), factory.store::<PersistentVolumeClaim>()));
+    drop((factory.store::<PersistentVolume>(), factory.store::<StorageClass>(), factory.store::<CSINode>()));
+    drop((factory.store::<CSIDriver>(), factory.store::<CSIStorageCapacity>()));
+    drop((factory.store::<PodDisruptionBudget>(), factory.store::<ReplicaSet>()));
+    drop((factory.store::<StatefulSet>(), factory.store::<ReplicationController>()));
 }
 
 /// Runs until `shutdown`.
@@ -120,7 +165,7 @@ async fn house_keeping(scheduler: Arc<Scheduler>) {
     let mut flushed = Duration::ZERO;
     loop {
         second.tick().await;
-        let pending = scheduler.change(|state, now| {
+        let (pending, refusals, cache) = scheduler.change(|state, now| {
             for lost in state.cache.expire(now) {
                 tracing::warn!(pod = %lost.key, "Pod expired");
             }
@@ -128,9 +173,12 @@ async fn house_keeping(scheduler: Arc<Scheduler>) {
                 flushed = now;
                 state.queue.flush_sleeping(now);
             }
-            state.queue.pending()
+            let cache = (state.cache.sizes(), state.cache.assumed());
+            (state.queue.pending(), state.queue.refusals(), cache)
         });
         scheduler.metrics.set_pending(pending);
+        scheduler.metrics.set_refusals(refusals);
+        scheduler.metrics.set_cache(cache.0.0, cache.0.1, cache.1);
     }
 }
 
@@ -207,71 +255,80 @@ fn resync<K: Watched>(
     }
 }
 
+/// Follows a kind that plugins look up; `note` sets (`Some`) or removes an object of this key.
+fn follow_lookup<K: Watched>(
+    scheduler: &Arc<Scheduler>,
+    factory: &InformerFactory,
+    kind: &'static str,
+    note: impl Fn(&mut Listers, &str, Option<&Arc<K>>) + Send + Sync + 'static,
+) -> Follower {
+    follow::<K>(scheduler, factory, move |state, object, exists, now| {
+        let (namespace, name) = (object.object_namespace(), object.object_name());
+        let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+        note(Arc::make_mut(&mut state.cache.listers), &key, Some(object).filter(|_| exists));
+        state.object_changed(kind, key, now);
+    })
+}
+
 /// One follower for each kind that scheduling depends on.
-fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Follower> {
-    let lookup = |state: &mut State, kind: &'static str, now: Duration, change: &dyn Fn(&mut Listers)| {
-        change(Arc::make_mut(&mut state.cache.listers));
-        state.object_changed(kind, now);
-    };
-    vec![
-        follow::<Node>(scheduler, factory, |state, node, exists, now| {
+fn follow_all(to: &Arc<Scheduler>, by: &InformerFactory) -> Vec<Follower> {
+    let mut followers = follow_workloads(to, by);
+    followers.extend([
+        follow::<Node>(to, by, |state, node, exists, now| {
             if exists {
                 state.set_node(node.clone(), now)
             } else {
                 state.remove_node(node.object_name(), now)
             }
         }),
-        follow::<Pod>(scheduler, factory, |state, pod, exists, now| {
+        follow::<Pod>(to, by, |state, pod, exists, now| {
             if exists { state.set_pod(pod.clone(), now) } else { state.remove_pod(pod.uid(), now) }
         }),
-        follow::<Namespace>(scheduler, factory, move |state, object, exists, now| {
-            let labels = exists.then(|| Arc::new(object.metadata.labels.clone().unwrap_or_default()));
-            lookup(state, "Namespace", now, &|l| {
-                set(&mut l.namespaces, object.object_name(), labels.clone())
-            });
+        follow_lookup::<Namespace>(to, by, "Namespace", |listers, key, object| {
+            let labels = object.map(|object| Arc::new(object.metadata.labels.clone().unwrap_or_default()));
+            set(&mut listers.namespaces, key, labels);
         }),
-        follow::<Service>(scheduler, factory, move |state, object, exists, now| {
-            let selector = object.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|_| exists);
-            let (namespace, name) = (object.object_namespace(), object.object_name());
-            lookup(state, "Service", now, &|l| l.set_service(namespace, name, selector.clone()));
+        follow_lookup::<Service>(to, by, "Service", |listers, key, object| {
+            let selector = object.and_then(|object| object.spec.as_ref()?.selector.clone());
+            let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+            listers.set_service(namespace, name, selector);
         }),
-        follow::<PersistentVolumeClaim>(scheduler, factory, move |state, object, exists, now| {
-            let value = exists.then(|| object.clone());
-            lookup(state, "PersistentVolumeClaim", now, &|l| {
-                set(&mut l.claims, &object.key().to_string(), value.clone())
-            });
+        follow_lookup::<PersistentVolumeClaim>(to, by, "PersistentVolumeClaim", |listers, key, object| {
+            set(&mut listers.claims, key, object.cloned());
         }),
-        follow::<PersistentVolume>(scheduler, factory, move |state, object, exists, now| {
-            let value = exists.then(|| object.clone());
-            lookup(state, "PersistentVolume", now, &|l| {
-                set(&mut l.volumes, object.object_name(), value.clone())
-            });
+        follow_lookup::<PersistentVolume>(to, by, "PersistentVolume", |listers, key, object| {
+            set(&mut listers.volumes, key, object.cloned());
         }),
-        follow::<StorageClass>(scheduler, factory, move |state, object, exists, now| {
-            let value = exists.then(|| object.clone());
-            lookup(state, "StorageClass", now, &|l| {
-                set(&mut l.storage_classes, object.object_name(), value.clone())
-            });
+        follow_lookup::<StorageClass>(to, by, "StorageClass", |listers, key, object| {
+            set(&mut listers.storage_classes, key, object.cloned());
         }),
-        follow::<CSINode>(scheduler, factory, move |state, object, exists, now| {
-            let value = exists.then(|| object.clone());
-            lookup(state, "CSINode", now, &|l| set(&mut l.csi_nodes, object.object_name(), value.clone()));
+        follow_lookup::<CSINode>(to, by, "CSINode", |listers, key, object| {
+            set(&mut listers.csi_nodes, key, object.cloned());
         }),
-        follow::<PodDisruptionBudget>(scheduler, factory, move |state, object, exists, now| {
-            let value = exists.then(|| object.clone());
-            lookup(state, "PodDisruptionBudget", now, &|l| {
-                l.set_budget(&object.key().to_string(), value.clone())
-            });
+        follow_lookup::<CSIDriver>(to, by, "CSIDriver", |listers, key, object| {
+            set(&mut listers.csi_drivers, key, object.cloned());
         }),
-        follow::<ReplicaSet>(scheduler, factory, |state, object, exists, _| {
+        follow_lookup::<CSIStorageCapacity>(to, by, "CSIStorageCapacity", |listers, key, object| {
+            set(&mut listers.capacities, key, object.cloned());
+        }),
+        follow_lookup::<PodDisruptionBudget>(to, by, "PodDisruptionBudget", |listers, key, object| {
+            listers.set_budget(key, object.cloned());
+        }),
+    ]);
+    followers
+}
+
+fn follow_workloads(to: &Arc<Scheduler>, by: &InformerFactory) -> Vec<Follower> {
+    vec![
+        follow::<ReplicaSet>(to, by, |state, object, exists, _| {
             let selector = object.spec.as_ref().map(|spec| &spec.selector);
             set_workload(state, "ReplicaSet", &object.key().to_string(), selector.filter(|_| exists));
         }),
-        follow::<StatefulSet>(scheduler, factory, |state, object, exists, _| {
+        follow::<StatefulSet>(to, by, |state, object, exists, _| {
             let selector = object.spec.as_ref().map(|spec| &spec.selector);
             set_workload(state, "StatefulSet", &object.key().to_string(), selector.filter(|_| exists));
         }),
-        follow::<ReplicationController>(scheduler, factory, |state, object, exists, _| {
+        follow::<ReplicationController>(to, by, |state, object, exists, _| {
             let labels = object.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|_| exists);
             let selector =
                 labels.map(|labels| ApiSelector { match_labels: Some(labels), ..ApiSelector::default() });
@@ -281,7 +338,7 @@ fn follow_all(scheduler: &Arc<Scheduler>, factory: &InformerFactory) -> Vec<Foll
 }
 
 /// Workloads only decide which pods are spread together; no pod waits for one.
-fn set_workload(state: &mut State, kind: &str, key: &str, selector: Option<&ApiSelector>) {
+pub(crate) fn set_workload(state: &mut State, kind: &str, key: &str, selector: Option<&ApiSelector>) {
     let parsed = selector.and_then(|selector| LabelSelector::from_match(selector).ok());
     set(&mut Arc::make_mut(&mut state.cache.listers).workloads, &format!("{kind}/{key}"), parsed);
 }

@@ -16,17 +16,20 @@
 #![expect(clippy::disallowed_methods, reason = "shell: chance breaks ties, the clock measures")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stage1_kubectl::journey::{Stage, object_name};
 use stage1_kubectl::journey_step;
 use stage3_controllers::informer::factory::InformerFactory;
 
-use crate::binding_cycle;
+use crate::binding_cycle::{self, BindError, Waiting};
 use crate::decision::{Decision, decide_remembering};
 use crate::equivalence_cache::EquivalenceCache;
+use crate::extender::{self, Extender};
 use crate::failure;
-use crate::metrics::Attempt;
+use crate::framework::Permit;
 use crate::pod_info::PodInfo;
+use crate::profile::Profile;
 use crate::schedule_pod::ScheduleResult;
 use crate::scheduler::Scheduler;
 use crate::scheduling_queue::QueuedPod;
@@ -49,7 +52,7 @@ pub async fn run(scheduler: Arc<Scheduler>, factory: &InformerFactory) {
         };
         match next {
             Some(pod) => {
-                schedule_one(&scheduler, factory, pod, &mut snapshot, &mut memory);
+                schedule_one(&scheduler, factory, pod, &mut snapshot, &mut memory).await;
                 // The bindings just spawned, and whoever shares this thread, get their turn.
                 tokio::task::yield_now().await;
             }
@@ -65,7 +68,7 @@ pub async fn run(scheduler: Arc<Scheduler>, factory: &InformerFactory) {
 }
 // ANCHOR_END: scheduling-loop
 
-fn schedule_one(
+async fn schedule_one(
     scheduler: &Arc<Scheduler>,
     factory: &InformerFactory,
     pod: QueuedPod,
@@ -81,14 +84,19 @@ fn schedule_one(
         return scheduler.state.lock().queue.done(&info.uid);
     }
     let before = scheduler.now();
-    let decision = decide_remembering(memory, &profile, &info, snapshot, rand::random());
+    let chance = rand::random();
+    let interested: Vec<&Extender> =
+        scheduler.extenders.iter().filter(|extender| extender.is_interested(&info)).collect();
+    let decision = match interested.as_slice() {
+        [] => decide_remembering(memory, &profile, &info, snapshot, chance),
+        extenders => extender::decide(extenders, &profile, &info, snapshot, chance).await,
+    };
     scheduler.metrics.scheduling_algorithm_duration.observe((scheduler.now() - before).as_secs_f64());
     let attempt = |result| {
-        let labels = Attempt { result, profile: profile.scheduler_name.clone() };
-        scheduler.metrics.schedule_attempts.get_or_create(&labels).inc();
+        scheduler.metrics.attempted(result, &profile.scheduler_name, scheduler.now().saturating_sub(before));
     };
     match decision {
-        Decision::Bind { result, before } => {
+        Decision::Bind { result, before: steps } => {
             snapshot.start_node_index =
                 (snapshot.start_node_index + result.evaluated_nodes) % snapshot.nodes().len().max(1);
             tell_journey(&info, &result);
@@ -97,16 +105,29 @@ fn schedule_one(
                 state.queue.nominator.remove(&info.uid);
                 let assumed = state.cache.assume(info.clone(), &node);
                 if assumed {
-                    binding_cycle::assume_volumes(state, &before);
+                    binding_cycle::assume_volumes(state, &steps);
                 } else {
                     state.queue.done(&info.uid);
                 }
                 assumed
             });
             if assumed {
-                attempt("scheduled");
                 let claims = factory.store();
-                tokio::spawn(binding_cycle::run(scheduler.clone(), pod, result, before, claims));
+                let cycle = binding_cycle::BindingCycle {
+                    pod,
+                    profile: profile.clone(),
+                    result,
+                    before: steps,
+                    claims,
+                    began: before,
+                };
+                match reserve_and_permit(scheduler, &profile, &info, &node) {
+                    Ok(waiting) => {
+                        // Counted when it is bound.
+                        tokio::spawn(binding_cycle::run(scheduler.clone(), cycle, waiting));
+                    }
+                    Err(error) => binding_cycle::take_back(scheduler, cycle, error),
+                }
             }
         }
         Decision::Unschedulable { error, preemption } => {
@@ -116,6 +137,33 @@ fn schedule_one(
             failure::refused(scheduler, pod, error, preemption);
         }
     }
+}
+
+/// Asks Reserve and Permit plugins; the answer is what the pod has to wait for, if anything.
+fn reserve_and_permit(
+    scheduler: &Scheduler,
+    profile: &Profile,
+    info: &PodInfo,
+    node: &str,
+) -> Result<Option<Waiting>, BindError> {
+    for plugin in &profile.reserve {
+        let status = plugin.reserve(info, node);
+        if !status.is_success() {
+            return Err(BindError::Rejected("Reserve", status.by(plugin.name())));
+        }
+    }
+    let (mut pending, mut limit) = (Vec::new(), Duration::ZERO);
+    for plugin in &profile.permit {
+        match plugin.permit(info, node) {
+            Permit::Allow => {}
+            Permit::Reject(status) => return Err(BindError::Rejected("Permit", status.by(plugin.name()))),
+            Permit::Wait(time) => {
+                pending.push(plugin.name());
+                limit = limit.max(time);
+            }
+        }
+    }
+    Ok((!pending.is_empty()).then(|| (scheduler.waiting_pods.add(info.uid.clone(), pending), limit)))
 }
 
 fn name(info: &PodInfo) -> String {

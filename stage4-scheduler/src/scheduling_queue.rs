@@ -44,6 +44,7 @@ use crate::profiles::Profiles;
 
 mod in_flight;
 mod nominator;
+mod refusals;
 #[cfg(test)]
 mod tests;
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Next, Observation, RENEW_DEADLINE, RETRY_PERIOD, next, release};
+use super::{LEASE_DURATION, Next, Observation, RENEW_DEADLINE, RETRY_PERIOD, next, release};
 
 /// One contender for one Lease.
 pub struct Elector {
@@ -24,8 +24,26 @@ pub struct Elector {
     name: String,
     namespace: String,
     identity: String,
+    times: Times,
     started: Instant,
     seen: Option<Observation>,
+}
+
+/// How long what may take; see the constants for what each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// [`LEASE_DURATION`].
+    pub lease_duration: Duration,
+    /// [`RENEW_DEADLINE`].
+    pub renew_deadline: Duration,
+    /// [`RETRY_PERIOD`].
+    pub retry_period: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times { lease_duration: LEASE_DURATION, renew_deadline: RENEW_DEADLINE, retry_period: RETRY_PERIOD }
+    }
 }
 
 impl Elector {
@@ -36,9 +54,17 @@ impl Elector {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             identity: identity.to_owned(),
+            times: Times::default(),
             started: Instant::now(),
             seen: None,
         }
+    }
+
+    /// With other times than Kubernetes' defaults.
+    #[must_use]
+    pub fn with_times(mut self, times: Times) -> Elector {
+        self.times = times;
+        self
     }
 
     /// Waits until this contender leads; `false`: `shutdown` came first.
@@ -54,7 +80,7 @@ impl Elector {
                 Err(error) => warn!(%error, "Error retrieving or updating lock"),
             }
             tokio::select! {
-                () = tokio::time::sleep(RETRY_PERIOD) => {}
+                () = tokio::time::sleep(self.times.retry_period) => {}
                 () = shutdown.cancelled() => return false,
             }
         }
@@ -65,18 +91,18 @@ impl Elector {
         let mut renewed = Instant::now();
         loop {
             tokio::select! {
-                () = tokio::time::sleep(RETRY_PERIOD) => {}
+                () = tokio::time::sleep(self.times.retry_period) => {}
                 () = shutdown.cancelled() => return self.give_up().await,
             }
             // A request that hangs must not carry us over the deadline.
-            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            let left = self.times.renew_deadline.saturating_sub(renewed.elapsed());
             match tokio::time::timeout(left, self.try_once()).await {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => return warn!(lease = %self.name, "Lost lease"),
                 Ok(Err(error)) => warn!(%error, "Failed to renew lease"),
                 Err(_) => {}
             }
-            if renewed.elapsed() >= RENEW_DEADLINE {
+            if renewed.elapsed() >= self.times.renew_deadline {
                 return warn!(lease = %self.name, "Failed to renew lease before the deadline");
             }
         }
@@ -96,10 +122,11 @@ impl Elector {
                 .observe(record, now),
             None => self.seen = None,
         }
-        let record = match next(&self.identity, self.seen.as_ref(), now, Timestamp::now()) {
+        let mut record = match next(&self.identity, self.seen.as_ref(), now, Timestamp::now()) {
             Next::Wait { .. } => return Ok(false),
             Next::Write(record) => *record,
         };
+        record.lease_duration_seconds = i32::try_from(self.times.lease_duration.as_secs()).ok();
         let written = match current {
             Some(lease) => self.api.replace(&self.name, &Lease { spec: Some(record), ..lease }).await,
             None => {

@@ -18,7 +18,7 @@
 //!
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`,
-//! `pkg/scheduler/framework/preemption/preemption.go`. Left out: extenders.
+//! `pkg/scheduler/framework/preemption/preemption.go`. The calls to extenders are in [`crate::extender`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,19 +89,47 @@ impl DefaultPreemption {
         error: &FitError,
         offset: usize,
     ) -> PostFilterResult {
+        match self.find_candidates(profile, pod, snapshot, error, offset) {
+            Ok(found) => self.conclude(&found, snapshot),
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// The nodes where evicting pods helps, and whom.
+    ///
+    /// # Errors
+    /// There is none: why, as the event shows it.
+    pub fn find_candidates(
+        &self,
+        profile: &Profile,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        error: &FitError,
+        offset: usize,
+    ) -> Result<Vec<Candidate>, PostFilterResult> {
         let rules = Rules::new(profile, pod, snapshot);
-        self.post_filter_by(pod, snapshot, error, offset, &mut |at| {
+        let found = self.find_candidates_by(pod, snapshot, error, offset, &mut |at| {
             Arc::new(match &rules {
                 Ok(rules) => select_victims_on_node(rules, pod, &snapshot.nodes()[at], snapshot),
                 // A plugin refuses the pod whatever the node: no eviction changes that.
                 Err(status) => Err(status.clone()),
             })
-        })
+        })?;
+        Ok(found.iter().filter_map(|outcome| outcome.as_ref().as_ref().ok()).cloned().collect())
     }
 
-    // ANCHOR: preempt
-    /// The search itself; `dry_run` says what evicting on the node at a position would take, and may remember
-    /// what it said.
+    /// Takes the candidate that does the least harm.
+    pub fn conclude(&self, found: &[Candidate], snapshot: &Snapshot) -> PostFilterResult {
+        match pick_one_node(found.iter()) {
+            Some(candidate) => {
+                PostFilterResult { nominated: Some(candidate.clone()), ..PostFilterResult::default() }
+            }
+            None => hopeless(snapshot, NodeToStatus::new(snapshot.names().clone())),
+        }
+    }
+
+    /// As [`DefaultPreemption::post_filter`]; `dry_run` says what evicting on the node at a position would take,
+    /// and may remember what it said.
     pub fn post_filter_by(
         &self,
         pod: &PodInfo,
@@ -110,8 +138,26 @@ impl DefaultPreemption {
         offset: usize,
         dry_run: &mut dyn FnMut(usize) -> DryRun,
     ) -> PostFilterResult {
+        let found = match self.find_candidates_by(pod, snapshot, error, offset, dry_run) {
+            Ok(found) => found,
+            Err(refusal) => return refusal,
+        };
+        let best = pick_one_node(found.iter().filter_map(|outcome| outcome.as_ref().as_ref().ok()));
+        PostFilterResult { nominated: best.cloned(), ..PostFilterResult::default() }
+    }
+
+    // ANCHOR: preempt
+    /// The search itself.
+    fn find_candidates_by(
+        &self,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        error: &FitError,
+        offset: usize,
+        dry_run: &mut dyn FnMut(usize) -> DryRun,
+    ) -> Result<Vec<DryRun>, PostFilterResult> {
         if let Some(reason) = not_eligible(pod, snapshot, error) {
-            return PostFilterResult::refused(reason.to_owned(), false);
+            return Err(PostFilterResult::refused(reason.to_owned(), false));
         }
         // Where no eviction helps, none is tried.
         let helps = |status: &Status| status.code == Code::Unschedulable;
@@ -132,26 +178,23 @@ impl DefaultPreemption {
                 break;
             }
         }
-        match pick_one_node(found.iter().filter_map(|outcome| outcome.as_ref().as_ref().ok())) {
-            Some(candidate) => {
-                PostFilterResult { nominated: Some(candidate.clone()), ..PostFilterResult::default() }
-            }
-            None => {
-                let error = FitError {
-                    num_all_nodes: snapshot.nodes().len(),
-                    statuses: refused,
-                    absent: Status::unresolvable("Preemption is not helpful for scheduling"),
-                    ..FitError::default()
-                };
-                PostFilterResult::refused(error.to_string(), true)
-            }
-        }
+        if found.is_empty() { Err(hopeless(snapshot, refused)) } else { Ok(found) }
     }
     // ANCHOR_END: preempt
 }
 
 /// What evicting on one node would take, or why it wouldn't help there.
 pub type DryRun = Arc<Result<Candidate, Status>>;
+
+fn hopeless(snapshot: &Snapshot, statuses: NodeToStatus) -> PostFilterResult {
+    let error = FitError {
+        num_all_nodes: snapshot.nodes().len(),
+        statuses,
+        absent: Status::unresolvable("Preemption is not helpful for scheduling"),
+        ..FitError::default()
+    };
+    PostFilterResult::refused(error.to_string(), true)
+}
 
 /// Why the pod may not evict anyone, if so.
 fn not_eligible(pod: &PodInfo, snapshot: &Snapshot, error: &FitError) -> Option<&'static str> {
@@ -165,9 +208,19 @@ fn not_eligible(pod: &PodInfo, snapshot: &Snapshot, error: &FitError) -> Option<
     if status == Some(Code::UnschedulableAndUnresolvable) {
         return None;
     }
-    let leaving = |other: &Arc<PodInfo>| other.is_terminating() && other.priority < pod.priority;
+    let leaving = |other: &Arc<PodInfo>| other.priority < pod.priority && terminating_by_preemption(other);
     let node = snapshot.get(nominated)?;
     node.pods.iter().any(leaving).then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// Is the pod on its way out because a scheduler evicted it? A pod that ends for another reason is no promise of room.
+fn terminating_by_preemption(pod: &PodInfo) -> bool {
+    let conditions = pod.pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let target = conditions.into_iter().flatten().find(|condition| condition.type_ == "DisruptionTarget");
+    pod.is_terminating()
+        && target.is_some_and(|condition| {
+            condition.status == "True" && condition.reason.as_deref() == Some("PreemptionByScheduler")
+        })
 }
 
 /// More important: higher priority, then longer running.

@@ -19,6 +19,7 @@
 //! `pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, PreScore, Status, WhatIf};
 use crate::listers::Listers;
@@ -227,8 +228,48 @@ impl Plugin for InterPodAffinity {
             }
             ClusterEvent::NodeAdded(_) | ClusterEvent::PodUpdated(_) => Hint::Queue,
             ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(old.labels() != new.labels()),
-            ClusterEvent::ObjectChanged(kind) => Hint::queue_if(*kind == "Namespace"),
+            ClusterEvent::ObjectChanged(kind, _) => Hint::queue_if(*kind == "Namespace"),
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> Option<String> {
+        let listers = &*snapshot.listers;
+        let mut shown = Vec::new();
+        for term in &pod.required_affinity {
+            let Some(value) = node.label(&term.topology_key) else {
+                shown.push(format!("no label {}", term.topology_key));
+                continue;
+            };
+            let matching = |other: &&Arc<NodeInfo>| other.pods.iter().any(|p| term.matches(p, listers));
+            let domains: std::collections::BTreeSet<&str> = snapshot
+                .nodes()
+                .iter()
+                .filter(matching)
+                .filter_map(|n| n.label(&term.topology_key))
+                .collect();
+            if !domains.contains(value) {
+                let domains: Vec<&str> = domains.into_iter().collect();
+                let near = if domains.is_empty() { "nowhere".to_owned() } else { domains.join(", ") };
+                shown.push(format!("{}={value}: matching pods are in {near}", term.topology_key));
+            }
+        }
+        let same =
+            |other: &NodeInfo, key: &str| node.label(key).is_some() && other.label(key) == node.label(key);
+        for other in snapshot.nodes() {
+            for enemy in &other.pods {
+                let mine = pod.required_anti_affinity.iter().filter(|term| term.matches(enemy, listers));
+                let its = enemy.required_anti_affinity.iter().filter(|term| term.matches(pod, listers));
+                if let Some(term) = mine.chain(its).find(|term| same(other, &term.topology_key)) {
+                    shown.push(format!("{} on {} (same {})", enemy.key, other.name, term.topology_key));
+                }
+            }
+        }
+        let more = shown.len().saturating_sub(4);
+        shown.truncate(4);
+        if more > 0 {
+            shown.push(format!("and {more} more"));
+        }
+        Some(shown.join("; "))
     }
 }

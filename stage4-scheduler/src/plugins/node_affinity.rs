@@ -108,4 +108,9 @@ impl Plugin for NodeAffinity {
             _ => Hint::Skip,
         }
     }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        let added = self.added_required.as_ref().and_then(|added| added.mismatch(&node.name, node.labels()));
+        added.or_else(|| pod.node_affinity.mismatch(&node.name, node.labels()))
+    }
 }

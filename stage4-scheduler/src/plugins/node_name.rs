@@ -7,6 +7,7 @@
 //! `pkg/scheduler/framework/plugins/nodename/node_name.go`.
 
 use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
+use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -38,5 +39,9 @@ impl Plugin for NodeName {
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
         Hint::queue_if(matches!(event, ClusterEvent::NodeAdded(node) if pod.node_name() == Some(&*node.name)))
+    }
+
+    fn explain(&self, pod: &PodInfo, _node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        Some(format!("the pod asks for {}", pod.node_name()?))
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
 use crate::node_info::NodeInfo;
-use crate::pod_info::PodInfo;
+use crate::pod_info::{HostPort, PodInfo};
 use crate::snapshot::Snapshot;
 
 /// The reason that users see.
@@ -49,5 +49,15 @@ impl Plugin for NodePorts {
             ClusterEvent::AssignedPodDeleted(gone) => Hint::queue_if(frees(gone)),
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        let taken = |other: &PodInfo| {
+            let ports = other.host_ports.iter();
+            let wanted = |used: &&HostPort| pod.host_ports.iter().any(|wanted| wanted.conflicts(used));
+            let shown = ports.filter(wanted).map(|port| format!("{}/{}", port.port, port.protocol));
+            shown.map(|port| format!("{port} is used by {}", other.key)).collect::<Vec<_>>()
+        };
+        Some(node.pods.iter().flat_map(|other| taken(other)).collect::<Vec<_>>().join(", "))
     }
 }

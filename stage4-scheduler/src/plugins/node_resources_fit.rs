@@ -159,6 +159,20 @@ impl ScoringStrategy {
     }
 }
 
+/// An amount as people write it.
+fn shown(resource: &str, amount: i64) -> String {
+    const BINARY: [(i64, &str); 3] = [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
+    match resource {
+        "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),
+        "cpu" => format!("{amount}m"),
+        "memory" | "ephemeral-storage" => {
+            let unit = BINARY.iter().find(|(size, _)| amount != 0 && amount % size == 0);
+            unit.map_or_else(|| amount.to_string(), |(size, name)| format!("{}{name}", amount / size))
+        }
+        _ => amount.to_string(),
+    }
+}
+
 /// The value of the curve at `x`, brought from 0..=10 to 0..=100; flat before the first and after the last point.
 fn broken_line(shape: &[(i64, i64)], x: i64) -> i64 {
     let mut previous: Option<(i64, i64)> = None;
@@ -224,5 +238,20 @@ impl Plugin for NodeResourcesFit {
             }
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        let pods = node.pods.len();
+        let missing = insufficient(&pod.requests, node, |name| self.ignores(name));
+        let numbers = missing.iter().map(|reason| {
+            let Some(name) = reason.strip_prefix("Insufficient ") else {
+                return format!("{pods} pod(s) of {}", node.allocatable().allowed_pods);
+            };
+            let (has, used) = (node.allocatable().get(name), node.requested.get(name));
+            let [wants, free, has, used] =
+                [pod.requests.get(name), has - used, has, used].map(|amount| shown(name, amount));
+            format!("{name}: the pod requests {wants}, {free} of {has} are free, {used} are requested by {pods} pod(s)")
+        });
+        Some(numbers.collect::<Vec<_>>().join("; "))
     }
 }

@@ -1,7 +1,7 @@
 //! NodeVolumeLimits: a node can attach only so many volumes of one driver.
 //!
 //! Storage drivers publish the limit per node in CSINode objects. Volumes are counted once per node,
-//! however many pods use them.
+//! however many pods use them; a claim that waits for its volume counts as one of its class's driver.
 //!
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`. Left out: in-tree volumes that a driver took
@@ -21,12 +21,15 @@ pub const ERR_REASON: &str = "node(s) exceed max volume count";
 /// Refuses nodes that can't attach the pod's volumes any more.
 pub struct NodeVolumeLimits;
 
-/// Driver and volume of each of the claims.
+/// Driver and volume of each of the claims; without a volume yet, the driver that will make one.
 fn attachments<'k>(claims: impl Iterator<Item = &'k str>, listers: &Listers) -> BTreeSet<(String, String)> {
     claims
         .filter_map(|key| {
-            let claim = listers.claims.get(key)?;
-            let volume = claim.spec.as_ref()?.volume_name.as_ref()?;
+            let spec = listers.claims.get(key)?.spec.as_ref()?;
+            let Some(volume) = spec.volume_name.as_ref().filter(|name| !name.is_empty()) else {
+                let class = listers.storage_classes.get(spec.storage_class_name.as_ref()?)?;
+                return Some((class.provisioner.clone(), key.to_owned()));
+            };
             let csi = listers.volumes.get(volume)?.spec.as_ref()?.csi.as_ref()?;
             Some((csi.driver.clone(), csi.volume_handle.clone()))
         })
@@ -70,14 +73,29 @@ impl Plugin for NodeVolumeLimits {
         PreFilter::Run(Box::new(move |node, _| check(&wanted, node, listers)))
     }
 
-    fn hint(&self, _pod: &PodInfo, event: &ClusterEvent) -> Hint {
+    fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
         match event {
             ClusterEvent::AssignedPodDeleted(gone) => Hint::queue_if(!gone.claims.is_empty()),
             ClusterEvent::NodeAdded(_) => Hint::Queue,
-            ClusterEvent::ObjectChanged(kind) => {
-                Hint::queue_if(matches!(*kind, "CSINode" | "PersistentVolumeClaim"))
-            }
+            ClusterEvent::ObjectChanged("CSINode", _) => Hint::Queue,
+            ClusterEvent::ObjectChanged("PersistentVolumeClaim", key) => Hint::queue_if(pod.uses_claim(key)),
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> Option<String> {
+        let listers = &*snapshot.listers;
+        let wanted = attachments(pod.claims.iter().map(|claim| claim.key.as_str()), listers);
+        let used = attachments(node.claims.keys().map(String::as_str), listers);
+        let drivers = &listers.csi_nodes.get(&*node.name)?.spec.drivers;
+        let of = |set: &BTreeSet<(String, String)>, driver: &str| {
+            set.iter().filter(|(name, _)| name == driver).count()
+        };
+        let limits = drivers.iter().filter(|driver| of(&wanted, &driver.name) > 0).filter_map(|driver| {
+            let limit = driver.allocatable.as_ref()?.count?;
+            let (used, wanted) = (of(&used, &driver.name), of(&wanted, &driver.name));
+            Some(format!("{}: {used} of {limit} volumes are attached, the pod has {wanted}", driver.name))
+        });
+        Some(limits.collect::<Vec<_>>().join("; "))
     }
 }

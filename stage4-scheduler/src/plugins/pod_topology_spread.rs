@@ -262,6 +262,20 @@ impl Plugin for PodTopologySpread {
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
         let hard = || pod.spread.iter().filter(|constraint| constraint.hard);
+        // Which pods count for default constraints depends on services: any pod of the namespace may.
+        let defaults = match &self.defaults {
+            Defaults::List(list) if pod.spread.is_empty() => list.iter().any(|constraint| constraint.hard),
+            _ => false,
+        };
+        if defaults {
+            return match event {
+                ClusterEvent::AssignedPodAdded(other) | ClusterEvent::AssignedPodDeleted(other) => {
+                    Hint::queue_if(other.namespace() == pod.namespace())
+                }
+                ClusterEvent::ObjectChanged(kind, _) => Hint::queue_if(*kind == "Service"),
+                _ => Hint::Queue,
+            };
+        }
         let concerns = |other: &PodInfo| {
             other.namespace() == pod.namespace() && hard().any(|c| c.selector.matches(other.labels()))
         };
@@ -280,5 +294,36 @@ impl Plugin for PodTopologySpread {
             ClusterEvent::PodUpdated(_) => Hint::Queue,
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> Option<String> {
+        let (constraints, _) = self.constraints(pod, snapshot, true);
+        let mut shown = Vec::new();
+        for constraint in &constraints {
+            let key = constraint.key;
+            let Some(domain) = node.label(key) else {
+                shown.push(format!("no label {key}"));
+                continue;
+            };
+            let mut found: std::collections::BTreeMap<&str, i64> = Default::default();
+            for other in snapshot.nodes().iter().filter(|other| has_all_keys(other, &constraints)) {
+                if let Some(domain) = other.label(key).filter(|_| constraint.includes(pod, other)) {
+                    let here = other.pods.iter().filter(|other| counts(constraint, pod.namespace(), other));
+                    *found.entry(domain).or_default() += here.count() as i64;
+                }
+            }
+            let here = found.get(domain).copied().unwrap_or(0);
+            let least = if found.len() < constraint.min_domains {
+                0
+            } else {
+                found.values().copied().min().unwrap_or(0)
+            };
+            let skew = here + i64::from(constraint.matches(pod)) - least;
+            if skew > constraint.max_skew {
+                let max = constraint.max_skew;
+                shown.push(format!("{key}={domain} has {here} pod(s), the emptiest of {} domain(s) counts {least}: skew {skew}, maxSkew {max}", found.len()));
+            }
+        }
+        Some(shown.join("; "))
     }
 }

@@ -105,4 +105,16 @@ impl Plugin for TaintToleration {
             _ => Hint::Skip,
         }
     }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> Option<String> {
+        let bad = node.taints().iter().filter(|taint| forbids(taint));
+        let bad = bad.filter(|taint| !pod.tolerations().iter().any(|t| tolerates(t, taint)));
+        let shown: Vec<String> = bad
+            .map(|taint| match taint.value.as_deref().unwrap_or("") {
+                "" => format!("{}:{}", taint.key, taint.effect),
+                value => format!("{}={value}:{}", taint.key, taint.effect),
+            })
+            .collect();
+        Some(format!("taints {}; the pod tolerates none of them", shown.join(", ")))
+    }
 }

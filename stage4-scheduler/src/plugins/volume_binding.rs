@@ -3,7 +3,8 @@
 //! A claim of class mode `Immediate` gets its volume from the controller, wherever that is; the pod waits and
 //! then follows the volume. With `WaitForFirstConsumer` it is the other way round: first a node is chosen,
 //! then a volume for it. So for such claims the filter asks per node: is there a free volume that fits and
-//! that this node can reach? If not, may one be made here (a provisioner, topologies allowed)?
+//! that this node can reach? If not, may one be made here (a provisioner, topologies allowed, and space
+//! left, if the driver publishes how much: CSIStorageCapacity)?
 //!
 //! After a node is chosen, the plan ([`PreBindAction`]) is carried out before the pod is bound: the claim
 //! is written into the volume, or the node into the claim's annotation.
@@ -14,8 +15,8 @@
 //!
 //! # In Kubernetes
 //! `pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder}.go`,
-//! `component-helpers/storage/volume`. Left out: storage capacity tracking (CSIStorageCapacity), the score
-//! by volume size (off by default upstream).
+//! `component-helpers/storage/volume`. Left out: the score by volume size (off by default upstream), volumes of in-tree
+//! drivers that were migrated.
 
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ use crate::snapshot::Snapshot;
 pub const ERR_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 /// The reason if a bound volume isn't reachable from the node.
 pub const ERR_NODE_CONFLICT: &str = "node(s) had volume node affinity conflict";
+/// The reason if the driver has too little space left there.
+pub const ERR_NOT_ENOUGH_SPACE: &str = "node(s) did not have enough free storage";
 /// The reason if a bound volume is gone.
 pub const ERR_PV_NOT_EXIST: &str =
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
@@ -164,8 +167,30 @@ fn can_provision(claim: &PersistentVolumeClaim, node: &NodeInfo, listers: &Liste
         })
 }
 
+/// Is there enough space for the claim where the node is? Drivers that don't say are believed to have it.
+fn has_space(claim: &PersistentVolumeClaim, node: &NodeInfo, listers: &Listers) -> bool {
+    let Some(class) = listers.storage_classes.get(class_of(claim)) else { return true };
+    let driver = listers.csi_drivers.get(&class.provisioner);
+    if driver.is_none_or(|driver| driver.spec.storage_capacity != Some(true)) {
+        return true;
+    }
+    let size = requested(claim);
+    listers.capacities.values().any(|capacity| {
+        let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+        let here = capacity.node_topology.as_ref().is_some_and(|topology| {
+            LabelSelector::from_match(topology).is_ok_and(|selector| selector.matches(node.labels()))
+        });
+        Some(&capacity.storage_class_name) == class.metadata.name.as_ref()
+            && limit.is_some_and(|limit| bytes(limit) >= size)
+            && here
+    })
+}
+
 /// What to do for the delayed claims if the pod runs on the node.
-fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Option<Vec<PreBindAction>> {
+///
+/// # Errors
+/// The reason why they can't be served there.
+fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Result<Vec<PreBindAction>, &'static str> {
     let mut actions = Vec::new();
     let mut taken: Vec<&str> = Vec::new();
     // The largest wishes last: small claims take small volumes.
@@ -177,7 +202,7 @@ fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Option<Vec<P
             (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
         let selected = metadata.annotations.as_ref().and_then(|a| a.get(ANN_SELECTED_NODE));
         if selected.is_some_and(|selected| **selected != *node.name) {
-            return None; // a volume for it is being made elsewhere
+            return Err(ERR_BIND); // a volume for it is being made elsewhere
         }
         let candidates = listers.volumes.iter().filter(|(name, _)| !taken.contains(&name.as_str()));
         let best = candidates
@@ -188,13 +213,15 @@ fn plan(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Option<Vec<P
         if let Some((volume, _)) = best {
             taken.push(volume);
             actions.push(PreBindAction::BindVolume { volume: volume.clone(), namespace, claim: name });
-        } else if can_provision(claim, node, listers) {
+        } else if !can_provision(claim, node, listers) {
+            return Err(ERR_BIND);
+        } else if has_space(claim, node, listers) {
             actions.push(PreBindAction::SelectNode { namespace, claim: name, node: node.name.to_string() });
         } else {
-            return None;
+            return Err(ERR_NOT_ENOUGH_SPACE);
         }
     }
-    Some(actions)
+    Ok(actions)
 }
 
 fn check(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Status {
@@ -205,8 +232,8 @@ fn check(claims: &Claims<'_>, node: &NodeInfo, listers: &Listers) -> Status {
         }
     }
     match plan(claims, node, listers) {
-        Some(_) => Status::success(),
-        None => Status::unresolvable(ERR_BIND),
+        Ok(_) => Status::success(),
+        Err(reason) => Status::unresolvable(reason),
     }
 }
 
@@ -243,14 +270,77 @@ impl Plugin for VolumeBinding {
         match event {
             ClusterEvent::NodeAdded(_) => Hint::Queue,
             ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(old.labels() != new.labels()),
-            ClusterEvent::ObjectChanged(kind) => Hint::queue_if(
+            ClusterEvent::ObjectChanged("PersistentVolumeClaim", key) => Hint::queue_if(pod.uses_claim(key)),
+            ClusterEvent::ObjectChanged(kind, _) => Hint::queue_if(
                 !pod.claims.is_empty()
                     && matches!(
                         *kind,
-                        "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" | "CSINode"
+                        "PersistentVolume" | "StorageClass" | "CSINode" | "CSIDriver" | "CSIStorageCapacity"
                     ),
             ),
             _ => Hint::Skip,
         }
+    }
+
+    fn explain(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> Option<String> {
+        let listers = &*snapshot.listers;
+        let claims = sort_claims(pod, listers).ok()?;
+        let far = claims
+            .bound
+            .iter()
+            .filter(|name| listers.volumes.get(**name).is_none_or(|volume| !reaches(volume, node)));
+        let far: Vec<String> = far.map(|name| format!("volume {name} isn't reachable from here")).collect();
+        if !far.is_empty() {
+            return Some(far.join(", "));
+        }
+        let names = claims.delayed.iter().map(|claim| claim.metadata.name.as_deref().unwrap_or(""));
+        Some(format!("for claim(s) {}", names.collect::<Vec<_>>().join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    /// A claim for 5Gi of a driver that publishes 10Gi in zone a and 2Gi in zone b.
+    fn listers(tracked: bool) -> Listers {
+        let mut listers = Listers::default();
+        let class = json!({"metadata": {"name": "fast"}, "provisioner": "csi.example", "volumeBindingMode": "WaitForFirstConsumer"});
+        crate::listers::set(&mut listers.storage_classes, "fast", Some(typed(class)));
+        let claim = json!({"metadata": {"name": "c", "namespace": "w"},
+            "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "5Gi"}}}});
+        crate::listers::set(&mut listers.claims, "w/c", Some(typed(claim)));
+        let driver = json!({"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": tracked}});
+        crate::listers::set(&mut listers.csi_drivers, "csi.example", Some(typed(driver)));
+        for (zone, size) in [("a", "10Gi"), ("b", "2Gi")] {
+            let capacity = json!({"metadata": {"name": zone, "namespace": "x"}, "storageClassName": "fast", "capacity": size,
+                "nodeTopology": {"matchLabels": {"zone": zone}}});
+            crate::listers::set(&mut listers.capacities, zone, Some(typed(capacity)));
+        }
+        listers
+    }
+
+    fn node(zone: &str) -> NodeInfo {
+        NodeInfo::of(typed(json!({"metadata": {"name": zone, "labels": {"zone": zone}}})))
+    }
+
+    #[test]
+    fn a_volume_is_made_only_where_the_driver_has_space() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "w"},
+            "spec": {"containers": [], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+        let pod = PodInfo::new(typed(pod));
+        let reason = |tracked: bool, zone: &str| {
+            let listers = listers(tracked);
+            let claims = sort_claims(&pod, &listers).unwrap();
+            check(&claims, &node(zone), &listers).message()
+        };
+        assert_eq!([reason(true, "a"), reason(true, "b")], ["", ERR_NOT_ENOUGH_SPACE]);
+        assert_eq!(reason(true, "elsewhere"), ERR_NOT_ENOUGH_SPACE);
+        assert_eq!(reason(false, "b"), "");
     }
 }

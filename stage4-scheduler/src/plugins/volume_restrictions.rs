@@ -79,7 +79,7 @@ impl Plugin for VolumeRestrictions {
                 Hint::queue_if(frees_disk || uses(&all, gone) > 0)
             }
             ClusterEvent::NodeAdded(_) => Hint::queue_if(!pod.disks.is_empty()),
-            ClusterEvent::ObjectChanged(kind) => Hint::queue_if(*kind == "PersistentVolumeClaim"),
+            ClusterEvent::ObjectChanged("PersistentVolumeClaim", key) => Hint::queue_if(pod.uses_claim(key)),
             _ => Hint::Skip,
         }
     }

@@ -6,7 +6,8 @@
 //! `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
 use crate::framework::{ClusterEvent, Depends, Hint, Plugin, PreFilter, Status};
-use crate::pod_info::PodInfo;
+use crate::listers::Listers;
+use crate::pod_info::{PodClaim, PodInfo};
 use crate::snapshot::Snapshot;
 
 /// The reason that users see.
@@ -23,6 +24,27 @@ const TOPOLOGY_LABELS: [(&str, &str); 4] = [
 /// Refuses nodes in another zone than a volume of the pod.
 pub struct VolumeZone;
 
+/// A claim without a volume is only all right if it waits for a node. (VolumeBinding says so earlier, if it is on.)
+fn has_volume(claim: &PodClaim, listers: &Listers) -> Result<(), String> {
+    let Some(object) = listers.claims.get(&claim.key) else {
+        return Err(super::volume_binding::missing(claim));
+    };
+    let spec = object.spec.as_ref();
+    let given = |name: Option<&String>| name.is_some_and(|name| !name.is_empty());
+    if given(spec.and_then(|spec| spec.volume_name.as_ref())) {
+        return Ok(());
+    }
+    let Some(class) = spec.and_then(|spec| spec.storage_class_name.as_ref()).filter(|name| !name.is_empty())
+    else {
+        return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
+    };
+    match listers.storage_classes.get(class) {
+        None => Err(format!("storageclasses.storage.k8s.io {class:?} not found")),
+        Some(class) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => Ok(()),
+        Some(_) => Err("PersistentVolume had no name".to_owned()),
+    }
+}
+
 impl Plugin for VolumeZone {
     fn name(&self) -> &'static str {
         "VolumeZone"
@@ -38,6 +60,9 @@ impl Plugin for VolumeZone {
         // (label, its current name, allowed values)
         let mut required: Vec<(&str, &str, Vec<&str>)> = Vec::new();
         for claim in &pod.claims {
+            if let Err(reason) = has_volume(claim, listers) {
+                return PreFilter::Reject(Status::unresolvable(reason));
+            }
             let volume = listers
                 .claims
                 .get(&claim.key)
@@ -65,13 +90,12 @@ impl Plugin for VolumeZone {
         }))
     }
 
-    fn hint(&self, _pod: &PodInfo, event: &ClusterEvent) -> Hint {
+    fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
         match event {
             ClusterEvent::NodeAdded(_) => Hint::Queue,
             ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(old.labels() != new.labels()),
-            ClusterEvent::ObjectChanged(kind) => {
-                Hint::queue_if(matches!(*kind, "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass"))
-            }
+            ClusterEvent::ObjectChanged("PersistentVolumeClaim", key) => Hint::queue_if(pod.uses_claim(key)),
+            ClusterEvent::ObjectChanged("PersistentVolume" | "StorageClass", _) => Hint::Queue,
             _ => Hint::Skip,
         }
     }

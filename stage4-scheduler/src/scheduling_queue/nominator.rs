@@ -51,4 +51,12 @@ impl Nominator {
             snapshot.nominate(&node, pods);
         }
     }
+
+    /// A more important pod gets this node: whoever was promised it with a lower priority isn't any more.
+    pub fn remove_lower(&mut self, node: &str, priority: i32) -> Vec<Arc<PodInfo>> {
+        let of_node = self.by_node.get(node).into_iter().flatten();
+        let outranked: Vec<_> = of_node.filter(|pod| pod.priority < priority).cloned().collect();
+        outranked.iter().for_each(|pod| self.remove(&pod.uid));
+        outranked
+    }
 }
