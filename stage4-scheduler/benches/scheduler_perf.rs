@@ -1,7 +1,6 @@
 //! Upstream's `scheduler_perf` workloads, scheduler only, against an API in memory.
 //!
 //! `cargo bench -p stage4-scheduler -- [--plain] [--percentage N] [--curve] [--shares] [--nodes N,M] [WORKLOAD…]`
-#![expect(clippy::disallowed_methods, reason = "a bench reads its arguments")]
 
 use stage4_scheduler::bench::in_memory::{Options, run};
 use stage4_scheduler::bench::report;
