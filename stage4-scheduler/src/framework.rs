@@ -297,7 +297,6 @@ pub enum Permit {
     Wait(std::time::Duration),
 }
 
-// ANCHOR: plugin
 /// One rule of scheduling. Every method but `name` has a silent default.
 pub trait Plugin: Send + Sync {
     /// Kubernetes' name of the plugin.
@@ -366,4 +365,3 @@ pub trait Plugin: Send + Sync {
         None
     }
 }
-// ANCHOR_END: plugin
