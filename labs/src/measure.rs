@@ -142,6 +142,10 @@ impl Kind<'_> {
         let dir = self.fresh()?;
         let pipeline = Pipeline::start(&self.setup(dir.path()), None).await?;
         tokio::time::sleep(SETTLE).await;
+        // Images are still being imported: that is no rest.
+        while process::children(pipeline.pid()).iter().any(|(_, program)| program == "ctr") {
+            tokio::time::sleep(SETTLE).await;
+        }
         let name = |what: &str| format!("{}: idle, {what}", self.name);
         let mut cpu = Figure::new(name("all six stages, CPU"), Unit::PercentOfACore, Some(2.0));
         let mut resident = Figure::new(name("all six stages, memory"), Unit::Mebibytes, Some(80.0));
