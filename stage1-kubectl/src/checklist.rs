@@ -72,7 +72,6 @@ pub struct Check {
 // ANCHOR_END: check
 
 /// Every check.
-#[must_use]
 pub fn all() -> impl Iterator<Item = &'static Check> {
     pod::CHECKS.iter().chain(workload::CHECKS)
 }

@@ -3,7 +3,7 @@
 //! A recording is a sequence of statuses. The rules look at each moment before the pod was deleted, with the events until
 //! then; in the last of them the expected rule must be the first cause, and in a recording without a fault no rule may
 //! find an error at any moment.
-#![expect(clippy::disallowed_methods, reason = "a test that reads the recordings")]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test that reads the recordings")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -49,12 +49,12 @@ pub struct FailedPull<'a> {
 }
 
 impl FailedPull<'_> {
-    /// `; nginx:1.25 runs here`, or nothing.
+    /// `; nginx:1.25 is here`, or nothing.
     #[must_use]
     pub fn known_tags(&self) -> String {
         match self.others.iter().next() {
             None => String::new(),
-            Some(first) => format!("; {first} runs here"),
+            Some(first) => format!("; {first} is here"),
         }
     }
 }

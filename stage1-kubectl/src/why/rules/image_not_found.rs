@@ -59,7 +59,7 @@ mod tests {
     fn the_image_of_the_template_is_blamed_and_the_tag_that_runs_is_shown() {
         let finding = only(&RULE, fault());
         assert_eq!(finding.field, "/spec/template/spec/containers/0/image");
-        assert!(finding.message.ends_with("; nginx:1.25 runs here"), "{}", finding.message);
+        assert!(finding.message.ends_with("; nginx:1.25 is here"), "{}", finding.message);
     }
 
     #[test]

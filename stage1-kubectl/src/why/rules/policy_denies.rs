@@ -51,7 +51,7 @@ fn find(facts: &Facts) -> Vec<Finding> {
             let opens = |policy: &&Object| {
                 policy.get("/spec/ingress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty())
             };
-            let first = policies.first().filter(|_| !policies.iter().any(|policy| opens(policy)))?;
+            let first = policies.first().filter(|_| !policies.iter().any(opens))?;
             Some(
                 Finding::at(first, "/spec/podSelector")
                     .severity(Severity::Warning)
