@@ -11,7 +11,7 @@ use stage1_kubectl::state_dir::StateDir;
 use stage5_kubelet::containerd_process::config::SANDBOX_IMAGE;
 use stage5_kubelet::cri::{PodSandboxConfig, PodSandboxMetadata, SharedRuntime};
 use stage5_kubelet::options::RuntimeKind;
-use stage5_kubelet::pipeline::nodes::{Nodes, RuntimeChoice};
+use stage5_kubelet::pipeline::{Nodes, RuntimeChoice};
 
 /// With STAGES_REQUIRE_REAL=1 the absence of a real part is a failure.
 fn skipped(why: &str) {

@@ -14,7 +14,7 @@
 //! `test/e2e/framework/node` waits for nodes in the same way.
 #![expect(clippy::disallowed_methods, reason = "shell: starts a process, reads the clock")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -164,7 +164,7 @@ async fn wait_ready(
 }
 
 /// `None` until the file is there, whole and right.
-fn client(kubeconfig: &PathBuf) -> Option<Client> {
+fn client(kubeconfig: &Path) -> Option<Client> {
     Client::new(ClientConfig::from_kubeconfig(kubeconfig, None).ok()?).ok()
 }
 
