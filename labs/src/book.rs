@@ -2,15 +2,26 @@
 //!
 //! mdbook copies an unknown anchor, an unclosed one or a missing file into the page as if nothing had happened. A reader
 //! would see a hole where the code should be, so our check fails on each of them, on a Rust block that is no include
-//! (it would rot), on a link to a page that isn't there, and on a block without contents.
+//! (it would rot), on a link to a page or heading that isn't there, on a test that is named but gone, and on a block without contents.
+//! [`chapter`] holds chapters to their template, [`appendix`] makes the pages that are collected from module docs, [`console`] takes
+//! blocks of commands apart, so that a test can run them.
 //!
 //! # Invariants
 //! 1. Every `{{#include file:anchor}}` names a file below the repository and an anchor that opens and closes in it once.
 //! 2. Every block marked `rust` consists of one include.
-//! 3. Every relative link leads to a file.
+//! 3. Every relative link leads to a file, and its `#part` to a heading of it.
+//! 4. Every `file.rs::test` names a function of that file.
+//! 5. A console block is run by a test, or a comment above it says why not.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
+
+pub mod appendix;
+pub mod chapter;
+pub mod console;
+mod headings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -34,6 +45,7 @@ pub type Tree = BTreeMap<PathBuf, String>;
 pub fn check_page(page: &Path, text: &str, tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut block: Option<(usize, String, Vec<&str>)> = None;
+    let mut above = "";
     let mut report = |line: usize, message: String| {
         findings.push(Finding { page: page.to_owned(), line, message });
     };
@@ -44,7 +56,12 @@ pub fn check_page(page: &Path, text: &str, tree: &Tree) -> Vec<Finding> {
             report(at, message);
         }
         match (&mut block, line.trim_start().strip_prefix("```")) {
-            (None, Some(info)) => block = Some((at, info.trim().to_owned(), Vec::new())),
+            (None, Some(info)) => {
+                if info.contains("norun") && !above.starts_with(console::REASON) {
+                    report(at, format!("no `{} …` above says why this block is not run", console::REASON));
+                }
+                block = Some((at, info.trim().to_owned(), Vec::new()));
+            }
             (Some((start, info, lines)), Some(_)) => {
                 if let Some(message) = block_defect(info, lines) {
                     report(*start, message);
@@ -53,19 +70,51 @@ pub fn check_page(page: &Path, text: &str, tree: &Tree) -> Vec<Finding> {
             }
             (Some((_, _, lines)), None) => lines.push(line),
             (None, None) => {
-                for target in links_of(line) {
-                    let path = join(page.parent().unwrap_or(Path::new("")), target);
-                    if !tree.contains_key(&path) {
-                        report(at, format!("link to {target}: there is no {}", path.display()));
-                    }
+                if line.trim_start().starts_with("~~~") {
+                    report(at, "fence of tildes: use backticks".to_owned());
                 }
+                links_of(line)
+                    .into_iter()
+                    .filter_map(|to| dead(page, text, to, tree))
+                    .for_each(|m| report(at, m));
+                tests_of(line).filter_map(|test| lost(test, tree)).for_each(|m| report(at, m));
             }
+        }
+        if !line.trim().is_empty() {
+            above = line.trim();
         }
     }
     if let Some((start, ..)) = block {
         report(start, "code block is never closed".to_owned());
     }
     findings
+}
+
+/// What is wrong with a link.
+fn dead(page: &Path, text: &str, target: &str, tree: &Tree) -> Option<String> {
+    let (file, part) = target.split_once('#').unwrap_or((target, ""));
+    let path = join(page.parent().unwrap_or(Path::new("")), file);
+    let there = if file.is_empty() { Some(text) } else { tree.get(&path).map(String::as_str) };
+    match there {
+        None => Some(format!("link to {file}: there is no {}", path.display())),
+        Some(_) if part.is_empty() => None,
+        Some(other) => (!headings::ids(other).iter().any(|id| id == part))
+            .then(|| format!("link to {target}: no heading has the id {part}")),
+    }
+}
+
+/// Tests that a line names: `` `path/to/file.rs::name` ``.
+fn tests_of(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.split('`').skip(1).step_by(2).filter_map(|code| {
+        let (file, name) = code.split_once(".rs::")?;
+        let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (word && file.contains('/')).then(|| (&code[..file.len() + 3], name))
+    })
+}
+
+fn lost((file, name): (&str, &str), tree: &Tree) -> Option<String> {
+    let Some(text) = tree.get(Path::new(file)) else { return Some(format!("there is no {file}")) };
+    (!text.contains(&format!("fn {name}("))).then(|| format!("{file} has no test {name}"))
 }
 
 /// The argument of an include directive in this line.
@@ -80,14 +129,17 @@ fn block_defect(info: &str, lines: &[&str]) -> Option<String> {
     }
     let language = info.split([',', ' ']).next().unwrap_or_default();
     let foreign = lines.iter().any(|line| include_of(line).is_none() && !line.trim().is_empty());
-    (language == "rust" && foreign).then(|| "Rust block is not an include of compiled source".to_owned())
+    if matches!(language, "rust" | "rs") && foreign {
+        return Some("Rust block is not an include of compiled source".to_owned());
+    }
+    let commands = lines.iter().any(|line| line.starts_with(console::PROMPT));
+    (language == "console" && !commands).then(|| "console block has no command".to_owned())
 }
 
-/// Relative link targets that should be files.
+/// Link targets in this repository.
 fn links_of(line: &str) -> Vec<&str> {
     line.match_indices("](")
         .filter_map(|(at, _)| line[at + 2..].split_once(')').map(|(target, _)| target))
-        .map(|target| target.split('#').next().unwrap_or_default())
         .filter(|target| !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:"))
         .collect()
 }
@@ -125,42 +177,4 @@ fn join(base: &Path, relative: &str) -> PathBuf {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn messages(page: &str) -> Vec<String> {
-        let tree = Tree::from([
-            (
-                PathBuf::from("a/lib.rs"),
-                "// ANCHOR: open\nfn x() {}\n// ANCHOR: good\nfn y() {}\n// ANCHOR_END: good\n".to_owned(),
-            ),
-            (PathBuf::from("book/src/other.md"), String::new()),
-        ]);
-        check_page(Path::new("book/src/page.md"), page, &tree).into_iter().map(|f| f.message).collect()
-    }
-
-    #[test]
-    fn a_good_page_has_no_findings() {
-        let page = "```rust,ignore\n{{#include ../../a/lib.rs:good}}\n```\n[there](other.md#part) [web](https://example.org)\n";
-        assert!(messages(page).is_empty());
-    }
-
-    #[test]
-    fn each_kind_of_defect_is_found() {
-        let cases = [
-            ("{{#include ../../a/lib.rs:nope}}", "a/lib.rs has no anchor nope"),
-            ("{{#include ../../a/lib.rs:open}}", "anchor open in a/lib.rs is never closed"),
-            ("{{#include ../../a/gone.rs}}", "include of ../../a/gone.rs: there is no a/gone.rs"),
-            ("```rust\nfn main() {}\n```", "Rust block is not an include of compiled source"),
-            ("```console\n\n```", "code block is empty"),
-            ("```console\n$ ls", "code block is never closed"),
-            ("see [this](gone.md)", "link to gone.md: there is no book/src/gone.md"),
-        ];
-        for (page, expected) in cases {
-            assert_eq!(messages(page), [expected], "page {page:?}");
-        }
-    }
 }

@@ -9,6 +9,8 @@
 pub mod book;
 /// The demo of `labs/up --demo`: a web Deployment behind two Services, and its way through the stages.
 pub mod demo;
+/// Exercises: one public trait of a stage each, to be implemented.
+pub mod exercises;
 /// Container images from files of this machine.
 pub mod image;
 /// Labs: a fault in one stage, to be diagnosed, repaired and graded.

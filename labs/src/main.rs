@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use labs::exercises::{ExerciseCommand, Exercises};
 use labs::options::{Command, Flags};
 use labs::{demo, image, lab, measure};
 use stage1_kubectl::logging::LogOptions;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         Command::Image(flags) => image::command::run(flags),
         Command::Demo(demo) => demo::run(flags.state_dir.clone(), demo),
         Command::Cluster => cluster(flags.state_dir.clone()),
+        Command::Exercises { command } => exercises(command),
         Command::Lab(command) => lab::commands::run(flags.state_dir.clone(), command),
         Command::Measure(flags) => measure::run(flags),
     };
@@ -31,6 +33,11 @@ fn main() -> ExitCode {
     // A closed pipe (`labs image … | head`) is no reason to panic.
     let _ = std::io::stdout().write_all(text.as_bytes());
     code
+}
+
+/// The exercises of the repository that this runs in.
+fn exercises(command: &ExerciseCommand) -> anyhow::Result<String> {
+    Exercises::find(&std::env::current_dir()?)?.run(command)
 }
 
 /// Runs the lab cluster; the lines that a learner needs are printed as soon as it is ready.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::exercises::ExerciseCommand;
 use crate::lab::commands::LabCommand;
 
 /// Six Stages: images, demo and labs.
@@ -30,6 +31,12 @@ pub enum Command {
     Demo(DemoFlags),
     /// Run a cluster for labs: each component a process that can be stopped, edited and broken
     Cluster,
+    /// Exercises: implement one trait of a stage
+    Exercises {
+        /// What to do.
+        #[command(subcommand)]
+        command: ExerciseCommand,
+    },
     /// The labs themselves
     #[command(flatten)]
     Lab(LabCommand),

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use labs::book::{Finding, Tree, check_page};
+use labs::book::chapter::{check_chapter, is_chapter, symptoms};
+use labs::book::{Finding, Tree, appendix, check_page};
 
 const MAX_LINES: usize = 400;
 const STAGES: [&str; 6] = [
@@ -207,11 +208,47 @@ fn nothing_names_a_place_of_one_machine() {
 #[test]
 fn every_page_of_the_book_holds_together() {
     let tree = tree();
+    let symptoms = symptoms(&tree);
     let findings: Vec<String> = tree
         .iter()
         .filter(|(path, _)| path.starts_with("book/src") && path.extension().is_some_and(|e| e == "md"))
-        .flat_map(|(path, text)| check_page(path, text, &tree))
+        .flat_map(|(path, text)| {
+            let template = if is_chapter(path) { check_chapter(path, text, &symptoms) } else { Vec::new() };
+            check_page(path, text, &tree).into_iter().chain(template)
+        })
         .map(|Finding { page, line, message }| format!("{}:{line}: {message}", page.display()))
         .collect();
     assert_none("pages of the book", &findings);
+}
+
+#[test]
+fn every_page_is_in_the_summary() {
+    let tree = tree();
+    let listed = labs::book::console::reading_order(&tree[Path::new("book/src/SUMMARY.md")]);
+    let bad: Vec<String> = tree
+        .keys()
+        .filter_map(|path| path.strip_prefix("book/src").ok())
+        .filter(|page| page.extension().is_some_and(|e| e == "md") && *page != Path::new("SUMMARY.md"))
+        .filter(|page| !listed.iter().any(|name| Path::new(name) == *page))
+        .map(|page| page.display().to_string())
+        .collect();
+    assert_none("pages that nobody would find", &bad);
+}
+
+#[test]
+fn the_appendices_say_what_the_module_docs_say() {
+    let tree = tree();
+    for (path, page) in appendix::pages(&tree) {
+        if std::env::var_os("STAGES_BLESS").is_some() {
+            std::fs::write(root().join(path), &page).unwrap();
+            continue;
+        }
+        let committed = tree.get(Path::new(path)).map_or("", String::as_str);
+        let stale = committed.lines().zip(page.lines()).position(|(old, new)| old != new);
+        assert!(
+            committed == page,
+            "{path} is stale from line {:?} on: run STAGES_BLESS=1 cargo test -p labs --test tidy",
+            stale.map(|at| at + 1)
+        );
+    }
 }

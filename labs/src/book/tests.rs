@@ -1,0 +1,43 @@
+//! Bad pages, one per kind of defect.
+
+use super::*;
+
+fn messages(page: &str) -> Vec<String> {
+    let source = "// ANCHOR: open\nfn x() {}\n// ANCHOR: good\nfn y() {}\n// ANCHOR_END: good\n";
+    let tree = Tree::from([
+        (PathBuf::from("a/lib.rs"), source.to_owned()),
+        (PathBuf::from("book/src/other.md"), "# Other\n\n## A Part, of it\n".to_owned()),
+    ]);
+    check_page(Path::new("book/src/page.md"), page, &tree).into_iter().map(|f| f.message).collect()
+}
+
+#[test]
+fn a_good_page_has_no_findings() {
+    let page = "# Top\n```rust,ignore\n{{#include ../../a/lib.rs:good}}\n```\n[there](other.md#a-part-of-it) [up](#top)\n\
+                [web](https://example.org) `a/lib.rs::y`\n<!-- not run: no cluster -->\n```console,norun\n$ ls\n```\n";
+    assert!(messages(page).is_empty(), "{:?}", messages(page));
+}
+
+#[test]
+fn each_kind_of_defect_is_found() {
+    let cases = [
+        ("{{#include ../../a/lib.rs:nope}}", "a/lib.rs has no anchor nope"),
+        ("{{#include ../../a/lib.rs:open}}", "anchor open in a/lib.rs is never closed"),
+        ("{{#include ../../a/gone.rs}}", "include of ../../a/gone.rs: there is no a/gone.rs"),
+        ("```rust\nfn main() {}\n```", "Rust block is not an include of compiled source"),
+        ("```rs\nfn main() {}\n```", "Rust block is not an include of compiled source"),
+        ("~~~rust", "fence of tildes: use backticks"),
+        ("```console\n\n```", "code block is empty"),
+        ("```console\nnothing\n```", "console block has no command"),
+        ("```console\n$ ls", "code block is never closed"),
+        ("```console,norun\n$ ls\n```", "no `<!-- not run: …` above says why this block is not run"),
+        ("see [this](gone.md)", "link to gone.md: there is no book/src/gone.md"),
+        ("see [this](other.md#gone)", "link to other.md#gone: no heading has the id gone"),
+        ("see [this](#gone)", "link to #gone: no heading has the id gone"),
+        ("guarded by `a/lib.rs::z`", "a/lib.rs has no test z"),
+        ("guarded by `b/lib.rs::z`", "there is no b/lib.rs"),
+    ];
+    for (page, expected) in cases {
+        assert_eq!(messages(page), [expected], "page {page:?}");
+    }
+}
