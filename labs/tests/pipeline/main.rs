@@ -6,11 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
 
-<<<<<<< HEAD
-#[allow(dead_code, reason = "each test program uses its part of it")]
-=======
 mod book;
->>>>>>> 14d0e1f (Book: a panorama, your first Pod, three chapters a stage, convergence, exceptions, checklist, glossary, teaching; console blocks typed by a test, chapters held to their template, four exercises)
+#[allow(dead_code, reason = "each test program uses its part of it")]
 mod cluster;
 mod failures;
 mod labs;
