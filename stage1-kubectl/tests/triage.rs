@@ -22,7 +22,7 @@ fn every_rule_has_its_line_on_the_triage_page_and_no_line_is_without_a_rule() {
         let lab = if rule.lab.is_empty() { "–" } else { rule.lab };
         let line = format!(
             "| {} | `{}` | `{}` | `{}` | {lab} | {} |",
-            cell(rule.symptom),
+            cell(rule.symptom).replace('<', "\\<"),
             cell(rule.first_command),
             rule.id,
             rule.mechanism.word(),
