@@ -7,8 +7,6 @@
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
-#![expect(clippy::disallowed_methods, reason = "shell: changes manifests and runs kubectl")]
-
 use anyhow::Context as _;
 use serde::Deserialize;
 
