@@ -1,7 +1,7 @@
 # What labs/up, labs/test and the CI install. Sourced.
 BUILD_PACKAGES=(gcc libc6-dev ca-certificates protobuf-compiler libprotobuf-dev)
 REAL_PACKAGES=(etcd-server containerd runc containernetworking-plugins iptables nftables conntrack busybox-static nginx-light iproute2)
-TEST_PACKAGES=(docker-registry)
+TEST_PACKAGES=(chromium docker-registry)
 
 # install_packages NAME...: installs those that are missing, by apt as root or by sudo; says what to do elsewhere.
 install_packages() {

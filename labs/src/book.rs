@@ -14,7 +14,7 @@
 //! 5. A console block is run by a test, or a comment above it says why not.
 //!
 //! # In Kubernetes
-//! Nothing of this is in Kubernetes.
+//! Nothing of this is in Kubernetes; mdbook's preprocessor `links` expands includes in the same way.
 
 pub mod appendix;
 pub mod chapter;
@@ -164,8 +164,49 @@ fn resolve(page: &Path, argument: &str, tree: &Tree) -> Result<(), String> {
     }
 }
 
+/// A page with its includes put in, as mdbook would: `read` gives a file's text by its path from the repository.
+///
+/// An include that can't be put in stays as it is written, so that a reader sees what is missing.
+pub fn expand(page: &Path, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for line in text.lines() {
+        let put_in = include_of(line).and_then(|argument| {
+            let (file, part) = argument.split_once(':').unwrap_or((argument, ""));
+            cut(&read(&join(page.parent().unwrap_or(Path::new("")), file))?, part)
+        });
+        match put_in {
+            Some(included) => out.push_str(included.trim_end()),
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The lines of an anchor, or of a range `3:9`, or all; without the anchors' own lines.
+fn cut(text: &str, part: &str) -> Option<String> {
+    let marker = |line: &str| line.trim_start_matches(['/', '#', ' ', '\t']).starts_with("ANCHOR");
+    let plain = |lines: &mut dyn Iterator<Item = &str>| {
+        lines.filter(|line| !marker(line)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    if part.is_empty() {
+        return Some(plain(&mut text.lines()));
+    }
+    if part.chars().all(|c| c.is_ascii_digit() || c == ':') {
+        let (from, to) = part.split_once(':').unwrap_or((part, part));
+        let (from, to) = (from.parse().unwrap_or(1_usize).max(1), to.parse().unwrap_or(usize::MAX));
+        return Some(plain(&mut text.lines().take(to).skip(from - 1)));
+    }
+    let at = |word: &str| {
+        let end = format!("{word}: {part}");
+        text.lines().position(|line| line.trim().ends_with(&end))
+    };
+    let (open, close) = (at("ANCHOR")?, at("ANCHOR_END")?);
+    Some(plain(&mut text.lines().take(close).skip(open + 1)))
+}
+
 /// Joins and resolves `..` by name: the tree is a map, not a disk.
-fn join(base: &Path, relative: &str) -> PathBuf {
+pub(crate) fn join(base: &Path, relative: &str) -> PathBuf {
     let mut out = PathBuf::new();
     for part in base.join(relative).components() {
         match part {

@@ -17,5 +17,7 @@ pub mod image;
 pub mod lab;
 /// How fast a pipeline starts and rolls out, and what it costs at rest.
 pub mod measure;
+/// The book with a live panel.
+pub mod page;
 /// The command line of `labs`.
 pub mod options;

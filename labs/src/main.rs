@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use labs::exercises::{ExerciseCommand, Exercises};
 use labs::options::{Command, Flags};
-use labs::{demo, image, lab, measure};
+use labs::{demo, image, lab, measure, page};
 use stage1_kubectl::logging::LogOptions;
 
 fn main() -> ExitCode {
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let done = match &flags.command {
         Command::Image(flags) => image::command::run(flags),
         Command::Demo(demo) => demo::run(flags.state_dir.clone(), demo),
+        Command::Book(book) => page::run(flags.state_dir.clone(), book),
         Command::Cluster => cluster(flags.state_dir.clone()),
         Command::Exercises { command } => exercises(command),
         Command::Lab(command) => lab::commands::run(flags.state_dir.clone(), command),

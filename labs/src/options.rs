@@ -29,6 +29,8 @@ pub enum Command {
     Image(Box<ImageFlags>),
     /// Deploy a web site on the running pipeline, send requests through its Services, print its pod's journey
     Demo(DemoFlags),
+    /// Serve the book with a live panel: journeys as they happen, labs
+    Book(crate::page::BookFlags),
     /// Run a cluster for labs: each component a process that can be stopped, edited and broken
     Cluster,
     /// Exercises: implement one trait of a stage

@@ -41,3 +41,21 @@ fn each_kind_of_defect_is_found() {
         assert_eq!(messages(page), [expected], "page {page:?}");
     }
 }
+
+#[test]
+fn an_include_is_put_in_without_its_markers_and_a_bad_one_stays_visible() {
+    let read = |path: &Path| {
+        let file =
+            "// ANCHOR: all\nfn a() {}\n// ANCHOR: b\nfn b() {}\n// ANCHOR_END: b\n// ANCHOR_END: all\n";
+        (path == Path::new("a/lib.rs")).then(|| file.to_owned())
+    };
+    let page = Path::new("book/src/page.md");
+    let put = |argument: &str| expand(page, &format!("{{{{#include {argument}}}}}"), &read);
+    assert_eq!(put("../../a/lib.rs:b"), "fn b() {}\n");
+    assert_eq!(put("../../a/lib.rs:all"), "fn a() {}\nfn b() {}\n");
+    assert_eq!(put("../../a/lib.rs"), "fn a() {}\nfn b() {}\n");
+    assert_eq!(put("../../a/lib.rs:2:2"), "fn a() {}\n");
+    for bad in ["../../a/lib.rs:none", "../../a/gone.rs"] {
+        assert_eq!(put(bad), format!("{{{{#include {bad}}}}}\n"));
+    }
+}

@@ -137,10 +137,22 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels
 }
 
+/// How many stand behind the Service, and which pods of them take traffic: so a pod's journey can tell that it is reachable.
+fn told(service: &str, endpoints: &[Endpoint]) -> String {
+    let ready =
+        |endpoint: &&Endpoint| endpoint.conditions.as_ref().is_none_or(|told| told.ready != Some(false));
+    let name = |endpoint: &Endpoint| endpoint.target_ref.as_ref()?.name.clone();
+    let mut text = format!("{} endpoints stand behind Service {service}", endpoints.len());
+    let names: Vec<String> = endpoints.iter().filter(ready).filter_map(name).collect();
+    if !names.is_empty() {
+        text.push_str(&format!(", ready: {}", names.join(", ")));
+    }
+    text
+}
+
 fn write(service: &Service, family: &str, wanted: Wanted<'_>, trigger: Option<Timestamp>) -> Option<Action> {
     let labels = labels(service);
-    let count = wanted.endpoints.len();
-    let why = format!("{count} endpoints stand behind Service {}", service.object_name());
+    let why = told(service.object_name(), &wanted.endpoints);
     let ports = (!wanted.ports.is_empty()).then_some(wanted.ports);
     let Some(existing) = wanted.existing else {
         let annotations = trigger.map(|time| BTreeMap::from([(TRIGGER_TIME.to_owned(), time.to_string())]));
@@ -178,4 +190,28 @@ fn write(service: &Service, family: &str, wanted: Wanted<'_>, trigger: Option<Ti
         "ports": ports.as_ref().map(encode),
     });
     Some(Action::patch(existing, patch, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use k8s_openapi::api::discovery::v1::EndpointConditions;
+
+    use super::*;
+
+    fn endpoint(pod: &str, ready: bool) -> Endpoint {
+        Endpoint {
+            target_ref: Some(ObjectReference { name: Some(pod.to_owned()), ..ObjectReference::default() }),
+            conditions: Some(EndpointConditions { ready: Some(ready), ..EndpointConditions::default() }),
+            ..Endpoint::default()
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_slice_names_the_pods_that_take_traffic() {
+        assert_eq!(told("web", &[]), "0 endpoints stand behind Service web");
+        assert_eq!(told("web", &[endpoint("a", false)]), "1 endpoints stand behind Service web");
+        let some = [endpoint("a", true), endpoint("b", false), endpoint("c", true)];
+        assert_eq!(told("web", &some), "3 endpoints stand behind Service web, ready: a, c");
+    }
 }
