@@ -7,6 +7,7 @@
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
+
 use anyhow::Context as _;
 use serde::Deserialize;
 
