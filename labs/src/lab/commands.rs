@@ -77,7 +77,7 @@ pub struct AnswerFlags {
 
 fn mechanisms() -> String {
     let mut text = "Mechanisms:\n".to_owned();
-    for (word, meaning) in vocabulary::MECHANISMS {
+    for (word, meaning) in vocabulary::mechanisms() {
         let _ = writeln!(text, "  {word:<26} {meaning}");
     }
     text

@@ -153,6 +153,7 @@ fn gate(cluster: &LabCluster, lab: &Lab, seed: u64) {
         let verdict = cluster.ok(&["verify"]);
         assert!(verdict.starts_with("STILL_BROKEN: "), "{id}: {verdict}");
     }
+    why_names_the_stage(cluster, lab, seed);
     answers(cluster, lab);
     let hint = cluster.ok(&["hint"]);
     assert!(lab.hints.iter().any(|known| known.text.trim() == hint.trim()), "{id}: {hint}");
@@ -167,6 +168,33 @@ fn gate(cluster: &LabCluster, lab: &Lab, seed: u64) {
         start.elapsed().as_secs_f64()
     );
     assert!(cluster.ok(&["reset"]).starts_with("no lab was under way"));
+}
+
+/// `kubectl why`, with the learner's kubeconfig, names the stage; on a control it has nothing to say.
+fn why_names_the_stage(cluster: &LabCluster, lab: &Lab, seed: u64) {
+    // A bug in a copy of the source is nothing that a look at the cluster could find.
+    if lab.id == "2-F" {
+        return;
+    }
+    let namespace = lab.namespace(seed);
+    let why = |format: &[&str]| {
+        let output = Command::new(binary("kubectl"))
+            .args(["why", "-n", &namespace])
+            .args(format)
+            .env("KUBECONFIG", cluster.dir.path().join("lab.kubeconfig"))
+            .env("STAGES_STATE_DIR", cluster.dir.path())
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    if lab.truth.stage == 0 {
+        assert_eq!(why(&[]), (Some(0), String::new(), String::new()), "{}", lab.id);
+        return;
+    }
+    let (_, report, said) = why(&["-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{}: {said}", lab.id));
+    println!("{}: why says stage {}, {}", lab.id, report["stage"], report["causes"][0]["rule"]);
+    assert_eq!(report["stage"], lab.truth.stage, "{}: {report:#}", lab.id);
 }
 
 /// Every wrong answer gets its verdict, and the right one, with evidence that was recorded, passes.
