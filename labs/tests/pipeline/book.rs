@@ -15,7 +15,8 @@ use crate::cluster::{Pipeline, binary, skip, text};
 
 /// What differs from run to run, most special first.
 const MASKS: [(&str, &str); 18] = [
-    (r"\.rs:\d+", ".rs:LINE"),
+    // Where a journey's step was decided; told once for steps of one place in a row.
+    (r" *\[\S+\.rs:\d+\]", ""),
     (r"revision \d+", "revision N"),
     (r" ×\d+, last [+][\d.]+ m?s", ""),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
