@@ -14,7 +14,8 @@ use regex::Regex;
 use crate::cluster::{Pipeline, binary, skip, text};
 
 /// What differs from run to run, most special first.
-const MASKS: [(&str, &str); 18] = [
+const MASKS: [(&str, &str); 19] = [
+    (r"worker process \d+", "worker process N"),
     // Where a journey's step was decided; told once for steps of one place in a row.
     (r" *\[\S+\.rs:\d+\]", ""),
     (r"revision \d+", "revision N"),
