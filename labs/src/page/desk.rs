@@ -80,10 +80,8 @@ pub fn look(state_dir: &StateDir) -> anyhow::Result<Value> {
         }
         None => Value::Null,
     };
-    let mechanisms: Vec<Value> = vocabulary::MECHANISMS
-        .iter()
-        .map(|(word, meaning)| json!({"word": word, "meaning": meaning}))
-        .collect();
+    let mechanisms: Vec<Value> =
+        vocabulary::mechanisms().map(|(word, meaning)| json!({"word": word, "meaning": meaning})).collect();
     let directory = state_dir.root().display();
     Ok(json!({
         "cluster": components::running(state_dir),
