@@ -33,8 +33,8 @@ fn everything_is_back_after_a_stop_and_after_a_crash() {
         });
         pipeline.crash_and_restart(&args);
         check(&pipeline, &before);
-        // The crash didn't.
-        assert_eq!(restarts(&pipeline), "1 1 1");
+        // The crash didn't: whatever a starting kubelet reports first, it ends with the counts of before.
+        pipeline.wait("the restarts are as before", || restarts(&pipeline) == "1 1 1");
         pipeline.stop();
     }
 }

@@ -130,7 +130,7 @@ fn server(pipeline: &Pipeline) -> String {
 fn proxies(pipeline: &Pipeline) {
     // On the node's network: its port 10250 is the kubelet's, which speaks TLS and knows no anonymous callers.
     pipeline.apply(
-        "{apiVersion: v1, kind: Pod, metadata: {name: front}, spec: {hostNetwork: true, containers: [{name: c, image: 'busybox:1.36', command: [sleep, '3600']}]}}",
+        "---\n{apiVersion: v1, kind: Pod, metadata: {name: front}, spec: {hostNetwork: true, containers: [{name: c, image: 'busybox:1.36', command: [sleep, '3600']}]}}",
     );
     pipeline.wait("front runs", || pipeline.get("pod front", "{.status.phase}") == "Running");
     let get = |pod: &str, path: &str| {
@@ -145,7 +145,7 @@ fn proxies(pipeline: &Pipeline) {
     assert!(get("ftp:front:21", "").contains("invalid pod request \"ftp:front:21\""));
     // Whoever may write a pod's status must not reach what listens on the server's loopback.
     pipeline.apply(
-        "{apiVersion: v1, kind: Pod, metadata: {name: liar}, spec: {schedulerName: nobody, containers: [{name: c, image: 'busybox:1.36'}]}}",
+        "---\n{apiVersion: v1, kind: Pod, metadata: {name: liar}, spec: {schedulerName: nobody, containers: [{name: c, image: 'busybox:1.36'}]}}",
     );
     for address in ["127.0.0.1", "169.254.169.254"] {
         let lie = format!(r#"{{"status":{{"podIP":"{address}","podIPs":[{{"ip":"{address}"}}]}}}}"#);
