@@ -1,6 +1,6 @@
 //! Upstream's `scheduler_perf` workloads, scheduler only, against an API in memory.
 //!
-//! `cargo bench -p stage4-scheduler -- [--plain] [--percentage N] [--curve] [--shares] [--nodes N,M] [WORKLOAD…]`
+//! `cargo bench -p stage4-scheduler --bench scheduler_perf -- [--plain] [--percentage N] [--curve] [--shares] [--nodes N,M] [WORKLOAD…]`
 
 use stage4_scheduler::bench::in_memory::{Options, run};
 use stage4_scheduler::bench::report;

@@ -74,10 +74,14 @@ fn node(name: &str, shape: u8) -> Value {
         "status": {"allocatable": {"cpu": if shape == 4 { "4" } else { "2" }, "memory": "4Gi", "pods": "4"}}})
 }
 
+fn cpu_millis(shape: &str) -> u32 {
+    300 + 200 * shape.parse::<u32>().unwrap()
+}
+
 fn pod(number: u8, uid: u32) -> Value {
     let shape = number % 8;
     let app = json!({"matchLabels": {"app": shape.to_string()}});
-    let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", 300 + 200 * u32::from(shape))}}}]});
+    let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", cpu_millis(&shape.to_string()))}}}]});
     match shape {
         1 => spec["nodeSelector"] = json!({"disk": "ssd"}),
         2 => {
@@ -116,6 +120,9 @@ struct Api {
     claims: BTreeMap<String, bool>,
     watches: [VecDeque<News>; 3],
     uids: u32,
+    /// The most that a node of this name ever had.
+    roomiest: BTreeMap<String, u32>,
+    answer_lost: bool,
 }
 
 struct World {
@@ -183,6 +190,7 @@ impl World {
                     self.state.queue.done(&queued.info.uid);
                     return true;
                 }
+                self.the_node_has_it(&result.suggested_host);
                 self.bind(queued, &result.suggested_host, binding);
             }
             Decision::Unschedulable { error, .. } => {
@@ -200,6 +208,7 @@ impl World {
                 pod["spec"]["nodeName"] = host.into();
                 let news = News::Pod(pod.clone(), true);
                 self.api.watches[1].push_back(news);
+                self.api.answer_lost |= binding == Binding::AnswerLost;
                 binding == Binding::Written
             }
             _ => false,
@@ -230,6 +239,10 @@ impl World {
         match step {
             Step::Node(n, shape) => {
                 let (name, object) = (format!("n{n}"), node(&format!("n{n}"), shape));
+                let has =
+                    object["status"]["allocatable"]["cpu"].as_str().unwrap().parse::<u32>().unwrap() * 1000;
+                let most = self.api.roomiest.entry(name.clone()).or_default();
+                *most = has.max(*most);
                 self.api.nodes.insert(name.clone(), object.clone());
                 self.api.watches[0].push_back(News::Node(name, Some(object)));
             }
@@ -276,19 +289,22 @@ impl World {
         self.state.queue.flush_sleeping(self.now);
     }
 
-    /// What was given away, by the scheduler's own decisions, never exceeds a node.
-    fn no_node_is_overcommitted(&mut self) -> Result<(), TestCaseError> {
+    /// What the scheduler gives away, it has, as far as it can know.
+    fn the_node_has_it(&mut self, host: &str) {
         self.state.cache.update(&mut self.snapshot);
-        for node in self.snapshot.nodes() {
-            let (used, has) = (node.requested.cpu_millis, node.allocatable().cpu_millis);
-            // A node may have shrunk under its pods (shape 4 to another): only what is assumed now is our doing.
-            let assumed = node.pods.iter().any(|pod| self.state.cache.is_assumed(&pod.uid));
-            let shrunk = self
-                .api
-                .nodes
-                .get(&*node.name)
-                .is_none_or(|object| object["status"]["allocatable"]["cpu"] != "4");
-            prop_assert!(used <= has || !assumed || shrunk, "{}: {} of {}", node.name, used, has);
+        let node = self.snapshot.nodes().iter().find(|node| *node.name == *host).unwrap();
+        let (used, has) = (node.requested.cpu_millis, node.allocatable().cpu_millis);
+        assert!(used <= has, "{host}: {used} of {has} by the scheduler's own count");
+    }
+
+    /// In truth no node holds more than it ever had. A lost answer is the one way to it, in upstream's scheduler too:
+    /// what the scheduler believes to have failed is given away again before the watch tells better.
+    fn no_node_is_given_away_twice(&self) -> Result<(), TestCaseError> {
+        for (name, has) in self.api.roomiest.iter().filter(|_| !self.api.answer_lost) {
+            let bound = self.api.pods.values().filter(|pod| pod["spec"]["nodeName"] == **name);
+            let used: u32 =
+                bound.map(|pod| cpu_millis(pod["metadata"]["labels"]["app"].as_str().unwrap())).sum();
+            prop_assert!(used <= *has, "{}: {} of {}", name, used, has);
         }
         Ok(())
     }
@@ -296,9 +312,7 @@ impl World {
 
 fn state() -> State {
     let profile = Profile { preemption: None, ..Profile::default() };
-    let mut state = State::new(Arc::new(Profiles::new(vec![profile])));
-    state.cache.time_to_live = Some(Duration::from_secs(30));
-    state
+    State::new(Arc::new(Profiles::new(vec![profile])))
 }
 
 proptest! {
@@ -311,7 +325,7 @@ proptest! {
         let mut world = World::new();
         for step in history {
             world.apply(step);
-            world.no_node_is_overcommitted()?;
+            world.no_node_is_given_away_twice()?;
         }
         // The watches catch up, bindings succeed, the longest pause passes. No event happens any more, and nobody is
         // tried for having slept too long: less than five minutes pass.
