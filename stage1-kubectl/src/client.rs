@@ -32,6 +32,7 @@ mod config;
 mod credentials;
 mod dial;
 mod error;
+pub mod no_proxy;
 mod response;
 pub mod running;
 mod upgrade;

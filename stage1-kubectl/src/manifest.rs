@@ -10,7 +10,7 @@
 //! 2. Objects come out in the order of the documents, files in the order of their names.
 //!
 //! # In Kubernetes
-//! `cli-runtime/pkg/resource/{builder,visitor}.go`, `apimachinery/pkg/util/yaml/decoder.go`. Left out: URLs, `--kustomize`.
+//! `cli-runtime/pkg/resource/{builder,visitor}.go`, `apimachinery/pkg/util/yaml/decoder.go`. Left out: URLs.
 
 use std::path::Path;
 

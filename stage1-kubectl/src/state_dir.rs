@@ -117,6 +117,18 @@ pub fn make_private(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Writes a file that only its owner may read, whatever it was before.
+///
+/// # Errors
+/// As `open` and `write`.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    let mut file = std::fs::File::options().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -132,5 +144,11 @@ mod tests {
         assert_eq!(state.kubeconfig("kube-proxy"), root.join("kube-proxy.kubeconfig"));
         assert!(state.run_dir().unwrap().as_os_str().len() < 60);
         std::fs::remove_dir(state.run_dir().unwrap()).unwrap();
+        let secret = root.join("secret");
+        std::fs::write(&secret, "was open").unwrap();
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&secret, b"is closed").unwrap();
+        assert_eq!(std::fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read(&secret).unwrap(), b"is closed");
     }
 }

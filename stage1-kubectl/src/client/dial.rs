@@ -24,6 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::ClientError;
+use super::no_proxy::is_direct;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer of a proxy to `CONNECT`.
@@ -128,14 +129,8 @@ fn parse(url: &str) -> Result<Proxy, ClientError> {
 /// Whether the environment's proxy is for this server: never for this machine, nor for what `NO_PROXY` names.
 fn uses_proxy(server: &str, excluded: &str) -> bool {
     let Ok(uri) = server.parse::<Uri>() else { return false };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_lowercase();
-    let local = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    let named =
-        excluded.split(',').map(|one| one.trim().to_lowercase()).filter(|one| !one.is_empty()).any(|one| {
-            let domain = one.trim_start_matches('.');
-            one == "*" || host == domain || host.ends_with(&format!(".{domain}"))
-        });
-    !local && host != "localhost" && !named
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+    !is_direct(excluded, uri.host().unwrap_or_default(), port)
 }
 
 impl tower_service::Service<Uri> for Dialer {
@@ -160,14 +155,16 @@ mod tests {
     #[test]
     fn the_environments_proxy_is_not_for_this_machine_nor_for_what_is_excluded() {
         assert!(uses_proxy("https://api.example.org:6443", "internal,.corp"));
+        // As in Go: a leading dot leaves the name itself out.
+        assert!(uses_proxy("https://corp:1", "internal,.corp"));
         for server in [
             "https://127.0.0.1:6443",
             "https://localhost",
             "https://a.corp",
-            "https://corp:1",
+            "https://10.1.2.3:6443",
             "https://[::1]:1",
         ] {
-            assert!(!uses_proxy(server, "internal,.corp"), "{server}");
+            assert!(!uses_proxy(server, "internal,.corp,10.0.0.0/8"), "{server}");
         }
         assert!(parse("socks5://x:1").is_err());
         assert_eq!(parse("http://u:p@h:3128").unwrap().authorization.as_deref(), Some("Basic dTpw"));

@@ -125,6 +125,13 @@ pub async fn run(ctx: &Context, mut args: ApplyArgs) -> Result<(), Failure> {
         return Err(Failure::message(why));
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
+    if dry_run == DryRun::Client && args.server_side {
+        let why = "--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)";
+        return Err(Failure::message(why));
+    }
+    if dry_run == DryRun::Server && args.deletion.force {
+        return Err(Failure::message("--dry-run=server cannot be used with --force"));
+    }
     let output = args.print.printer()?;
     let found = args.files.read_each(check(&args.validate)?)?;
     if found.is_empty() {

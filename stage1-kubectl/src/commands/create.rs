@@ -105,7 +105,8 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
     }
     let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
     if let Some(selector) = &selector {
-        found.retain(|one| one.as_ref().is_ok_and(|m| selector.matches(&m.object.labels())));
+        // What can't be read stays, to be told.
+        found.retain(|one| one.as_ref().map_or(true, |m| selector.matches(&m.object.labels())));
     }
     if found.is_empty() {
         return Err(Failure::message("no objects passed to create"));

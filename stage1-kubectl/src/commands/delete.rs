@@ -4,7 +4,7 @@
 //! default the command watches each object until it has disappeared.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/delete/delete.go`, `pkg/cmd/wait`. Left out: `--interactive`, `--raw`.
+//! `kubectl/pkg/cmd/delete/delete.go`, `pkg/cmd/wait`.
 
 use std::time::Duration;
 

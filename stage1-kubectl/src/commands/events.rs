@@ -1,7 +1,7 @@
 //! `kubectl events`: what happened, oldest first.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/events/events.go`. Left out: `--watch`.
+//! `kubectl/pkg/cmd/events/events.go`.
 #![expect(clippy::disallowed_methods, reason = "shell: ages need the clock")]
 
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `kubectl expose`: makes a Service for a workload.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/expose/expose.go`. Left out: `--overrides`, session affinity.
+//! `kubectl/pkg/cmd/expose/expose.go`.
 
 use clap::Args;
 use http::Method;

@@ -4,7 +4,7 @@
 //! version of the list.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/get/get.go`. Left out: `--raw` with files, `--chunk-size` other than 500.
+//! `kubectl/pkg/cmd/get/get.go`. Left out: `--raw` with files.
 
 use clap::Args;
 use http::{HeaderValue, Method, header};

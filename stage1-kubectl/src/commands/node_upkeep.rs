@@ -5,7 +5,7 @@
 //! stops the drain before the first eviction.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/drain/drain.go`, `kubectl/pkg/drain/{drain,filters,cordon}.go`. Left out: `--skip-wait-for-delete-timeout`.
+//! `kubectl/pkg/cmd/drain/drain.go`, `kubectl/pkg/drain/{drain,filters,cordon}.go`.
 #![expect(clippy::disallowed_methods, reason = "shell: waits for pods to go")]
 
 use std::time::Duration;

@@ -16,7 +16,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: listens on a local address")]
 
 use std::convert::Infallible;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -135,9 +135,7 @@ pub async fn run(ctx: &Context, args: ProxyArgs) -> Result<(), Failure> {
 
 async fn listen(ctx: &Context, args: &ProxyArgs, proxy: Arc<Proxy>) -> Result<(), Failure> {
     if !args.unix_socket.is_empty() {
-        // A socket that an earlier proxy left behind would be in the way.
-        let _ = std::fs::remove_file(&args.unix_socket);
-        let listener = UnixListener::bind(&args.unix_socket)?;
+        let listener = bind_private(Path::new(&args.unix_socket))?;
         ctx.print(&format!("Starting to serve on {}\n", args.unix_socket));
         loop {
             let (stream, _) = listener.accept().await?;
@@ -159,6 +157,18 @@ async fn listen(ctx: &Context, args: &ProxyArgs, proxy: Arc<Proxy>) -> Result<()
         let _ = stream.set_nodelay(true);
         tokio::spawn(serve(stream, proxy.clone()));
     }
+}
+
+/// A socket for its owner only. One that an earlier proxy left behind makes room; any other file stays.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    use std::os::unix::fs::FileTypeExt as _;
+    if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+        std::fs::remove_file(path)?;
+    }
+    let mask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    let listener = UnixListener::bind(path);
+    nix::sys::stat::umask(mask);
+    listener
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, proxy: Arc<Proxy>) {

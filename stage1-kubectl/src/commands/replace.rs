@@ -1,7 +1,7 @@
 //! `kubectl replace -f`: sends whole objects in place of those that are there.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/replace/replace.go`. Left out: `--cascade`, `--raw`.
+//! `kubectl/pkg/cmd/replace/replace.go`.
 
 use clap::Args;
 use http::Method;
@@ -69,6 +69,9 @@ pub async fn run(ctx: &Context, args: ReplaceArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let dry_run = DryRun::parse(&args.dry_run)?;
+    if args.deletion.force && dry_run != DryRun::None {
+        return Err(Failure::message("--dry-run can not be used when --force is set"));
+    }
     let output = args.print.printer()?;
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &[], &args.files, &Selection::default()).await? {
@@ -96,6 +99,9 @@ async fn replace(
     if args.save_config || object.annotation(LAST_APPLIED).is_some() {
         let text = last_applied(&object);
         object.set_annotation(LAST_APPLIED, &text);
+    }
+    if dry_run == DryRun::Client {
+        return Ok(object);
     }
     // Without a version in the manifest the current one is replaced, whatever it is.
     if object.resource_version().is_empty() {

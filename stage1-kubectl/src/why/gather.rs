@@ -84,7 +84,7 @@ pub async fn gather(ctx: &Context, question: &Question) -> Result<Facts, Failure
     objects.extend(reading.found.iter().cloned());
     // When nothing at all may be read, that is the answer.
     if let Some(refusal) = collections::all_refused(&objects, &unseen) {
-        return connection::trouble_of(ctx, TroubleKind::Forbidden, refusal).await;
+        return Ok(connection::trouble_of(ctx, TroubleKind::Forbidden, refusal).await);
     }
     let wide = !named;
     let focus = match (named, question.all_namespaces) {

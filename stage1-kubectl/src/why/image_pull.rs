@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Finding;
 use super::container::{Container, containers};
 use super::facts::Facts;
 
@@ -57,6 +58,26 @@ impl FailedPull<'_> {
             Some(first) => format!("; {first} is here"),
         }
     }
+}
+
+/// A finding for each pull with this problem: at the image, with the kubelet's words as proof.
+#[must_use]
+pub fn findings(
+    facts: &Facts,
+    problem: PullProblem,
+    message: impl Fn(&FailedPull<'_>) -> String,
+) -> Vec<Finding> {
+    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == problem);
+    failed
+        .map(|pull| {
+            let pod = pull.container.pod;
+            pull.container
+                .finding(facts, "/image")
+                .proof(pod, &pull.container.status_pointer("/state/waiting/message"))
+                .event(facts.event(pod, "Failed", "Failed to pull image"))
+                .message(message(&pull))
+        })
+        .collect()
 }
 
 /// Every container that waits for an image in vain.

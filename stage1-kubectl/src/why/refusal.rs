@@ -14,6 +14,8 @@
 //! `apiserver/pkg/admission/plugin/webhook/errors`.
 
 use super::facts::{Facts, template_at};
+use super::{Finding, ObjectRef};
+use crate::journey::Stage;
 use crate::object::Object;
 
 /// Which gate said no.
@@ -46,6 +48,31 @@ pub struct Refusal<'a> {
     pub message: &'a str,
     /// Which gate.
     pub gate: Gate,
+}
+
+impl Refusal<'_> {
+    /// The owner's namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.owner.namespace().unwrap_or_default()
+    }
+
+    /// The API server's words without the controller's before them.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        self.message.trim_start_matches("Error creating: ")
+    }
+
+    /// A finding at a field of the topmost owner's pod template, with the event as proof that stage ③ tried.
+    #[must_use]
+    pub fn finding(&self, facts: &Facts, field: &str) -> Finding {
+        let owner = ObjectRef::of(self.owner);
+        let (top, template) = top_template(facts, self.owner);
+        Finding::at(top, &format!("{template}{field}"))
+            .event(Some(self.event))
+            .affecting([owner.clone(), ObjectRef::of(top)])
+            .not(Stage::Controllers, format!("{owner} exists and tried: its event is the proof"))
+    }
 }
 
 /// Reads the gate from the API server's words.

@@ -39,11 +39,12 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
+use stage1_kubectl::state_dir::write_private;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tracing::{debug, info};
 
@@ -57,6 +58,8 @@ use upstream::Upstream;
 
 /// Connections at a time: a pull takes a handful.
 const MAX_CONNECTIONS: usize = 256;
+/// How long a client may take to say what it wants: a silent connection must not keep others out.
+const HEADER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// The user in `http://six-stages:TOKEN@…`.
 const USER: &str = "six-stages";
 
@@ -149,13 +152,6 @@ impl Egress {
     }
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::File::options().create(true).truncate(true).write(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
-}
-
 async fn serve(listener: TcpListener, server: Arc<Server>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -165,21 +161,26 @@ async fn serve(listener: TcpListener, server: Arc<Server>) {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             continue;
         };
-        let server = Arc::clone(&server);
+        let (server, permit) = (Arc::clone(&server), Arc::new(permit));
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&server), request));
-            let connection =
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let service = service_fn(|request| answer(Arc::clone(&server), Arc::clone(&permit), request));
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service);
             if let Err(error) = connection.with_upgrades().await {
                 debug!(%error, "Egress connection ended");
             }
-            drop(permit);
         });
     }
 }
 
 // ANCHOR: egress
-async fn answer(server: Arc<Server>, mut request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
+async fn answer(
+    server: Arc<Server>,
+    room: Arc<OwnedSemaphorePermit>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, hyper::Error> {
     let known = request
         .headers()
         .get(PROXY_AUTHORIZATION)
@@ -204,6 +205,8 @@ async fn answer(server: Arc<Server>, mut request: Request<Incoming>) -> Result<R
         if let Ok(inside) = hyper::upgrade::on(&mut request).await {
             let _ = copy_bidirectional(&mut TokioIo::new(inside), &mut outside).await;
         }
+        // A tunnel counts as the connection that it was.
+        drop(room);
     });
     Ok(Response::new(empty()))
 }

@@ -135,6 +135,8 @@ impl Place<'_> {
         let object = match outcome.operation {
             rules::Operation::Nothing => object,
             rules::Operation::Create => self.create(&object, &query).await?,
+            // The server would answer that the object is there: a deletion in a dry run leaves it.
+            rules::Operation::Recreate if self.dry_run == DryRun::Server => object,
             rules::Operation::Recreate => {
                 let uid = live.as_ref().map(Object::uid).unwrap_or_default();
                 let options = json!({"kind": "DeleteOptions", "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -44,7 +44,7 @@ fn pack_into(archive: &mut tar::Builder<impl Write>, from: &Path, name: &Path) -
     entries.iter().try_for_each(|entry| pack_into(archive, &entry.path(), &name.join(entry.file_name())))
 }
 
-/// Where an entry lands: the target and the rest of its name. `None` when that is outside of the target.
+/// Where an entry lands: the target and the rest of its name; and whether that is inside of the target.
 fn landing(target: &Path, rest: &str) -> (PathBuf, bool) {
     let (mut path, mut depth, mut inside) = (target.to_path_buf(), 0_usize, true);
     for part in rest.split('/') {

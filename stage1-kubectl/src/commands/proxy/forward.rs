@@ -32,6 +32,11 @@ fn text(code: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
+/// The path as the API server will read it: `%65xec` is `exec`, for the filter too.
+fn decoded(path: &str) -> String {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
 /// Answers one request.
 pub(super) async fn answer(proxy: &Proxy, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_string();
@@ -46,7 +51,7 @@ pub(super) async fn answer(proxy: &Proxy, request: Request<Incoming>) -> Respons
     let rest = format!("/{rest}");
     let host = request.headers().get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
     if let Some(filter) = &proxy.filter
-        && !filter.accepts(request.method().as_str(), &rest, host)
+        && !filter.accepts(request.method().as_str(), &decoded(&rest), host)
     {
         return text(StatusCode::FORBIDDEN, "Forbidden");
     }

@@ -64,14 +64,11 @@ pub async fn unready(ctx: &Context) -> Vec<String> {
 pub async fn trouble(ctx: &Context, failure: &Failure) -> Result<Facts, Failure> {
     let Failure::Client(error) = failure else { return Err(Failure::message(failure.to_string())) };
     let kind = classify(error).ok_or_else(|| Failure::message(failure.to_string()))?;
-    trouble_of(ctx, kind, error.to_string()).await
+    Ok(trouble_of(ctx, kind, error.to_string()).await)
 }
 
 /// The facts when there is no answer, or only refusals.
-///
-/// # Errors
-/// None; the signature is that of its callers.
-pub async fn trouble_of(ctx: &Context, kind: TroubleKind, message: String) -> Result<Facts, Failure> {
+pub async fn trouble_of(ctx: &Context, kind: TroubleKind, message: String) -> Facts {
     let paths = match ctx.flags.kubeconfig.as_str() {
         "" => kubeconfig::default_paths(),
         path => vec![PathBuf::from(path)],
@@ -100,13 +97,13 @@ pub async fn trouble_of(ctx: &Context, kind: TroubleKind, message: String) -> Re
         credential: credential(&resolved),
         alternatives,
     };
-    Ok(Facts {
+    Facts {
         now: own_time(),
         trouble: Some(trouble),
         subject: "the connection".into(),
         wide: true,
         ..Facts::default()
-    })
+    }
 }
 
 fn credential(resolved: &Resolved) -> Credential {
@@ -159,7 +156,16 @@ const MAX_ALTERNATIVES: usize = 6;
 
 /// Whether an API server answers there: a refusal of our rights is an answer, too.
 async fn answers(config: &ClientConfig) -> bool {
-    let config = ClientConfig { timeout: Some(PATIENCE), ..config.clone() };
+    // A file that merely lies there is asked for its address, never for its credentials: no plugin of it runs, no token of it is sent.
+    let mut config = ClientConfig {
+        timeout: Some(PATIENCE),
+        token: None,
+        token_file: None,
+        exec: None,
+        basic_auth: None,
+        ..config.clone()
+    };
+    config.tls.identity_pem = None;
     let Ok(client) = Client::new(config) else { return false };
     match client.send(request::request(Method::GET, "/version", None)).await {
         Ok(response) => serde_json::from_slice::<serde_json::Value>(response.body())

@@ -8,7 +8,7 @@
 
 use crate::journey::Stage;
 use crate::why::ObjectRef;
-use crate::why::refusal::{Gate, refusals, top_template};
+use crate::why::refusal::{Gate, refusals};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the API server refuses the pods
@@ -25,23 +25,17 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let refused = refusals(facts).into_iter().filter_map(|one| match &one.gate {
-        Gate::Other if !one.message.contains("database space exceeded") => Some((String::new(), one)),
-        _ => None,
-    });
+    let refused = refusals(facts)
+        .into_iter()
+        .filter(|one| one.gate == Gate::Other && !one.message.contains("database space exceeded"));
     refused
-        .map(|(_, one)| {
-            let namespace = one.owner.namespace().unwrap_or_default();
+        .map(|one| {
             let owner = ObjectRef::of(one.owner);
-            let (top, field) = top_template(facts, one.owner);
-            let reason = one.message.trim_start_matches("Error creating: ");
-            Finding::at(top, &format!("{field}/spec"))
-                .message(format!("the API server refuses the pods of {owner}: {reason}"))
-                .event(Some(one.event))
-                .affecting([owner.clone(), ObjectRef::of(top)])
-                .not(Stage::Controllers, format!("{owner} exists and tried: its event is the proof"))
+            one.finding(facts, "/spec")
+                .message(format!("the API server refuses the pods of {owner}: {}", one.words()))
                 .next(format!(
-                    "kubectl -n {namespace} describe {}/{}",
+                    "kubectl -n {} describe {}/{}",
+                    one.namespace(),
                     one.owner.kind().to_lowercase(),
                     one.owner.name()
                 ))

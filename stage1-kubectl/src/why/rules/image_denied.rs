@@ -7,7 +7,7 @@
 //! `pkg/credentialprovider`; event FailedToRetrieveImagePullSecret.
 
 use crate::journey::Stage;
-use crate::why::image_pull::{PullProblem, failed_pulls};
+use crate::why::image_pull::{PullProblem, findings};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the registry wants other credentials
@@ -24,23 +24,11 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == PullProblem::Denied);
-    failed
-        .map(|pull| {
-            let message = {
-                let missing =
-                    facts.event(pull.container.pod, "FailedToRetrieveImagePullSecret", "").is_some();
-                let missing = if missing { "; a pull secret that the pod names isn't there" } else { "" };
-                format!("the registry refuses image {}: wrong name or wrong credentials{missing}", pull.image)
-            };
-            let proof = pull.container.status_pointer("/state/waiting/message");
-            pull.container
-                .finding(facts, "/image")
-                .proof(pull.container.pod, &proof)
-                .event(facts.event(pull.container.pod, "Failed", "Failed to pull image"))
-                .message(message)
-        })
-        .collect()
+    findings(facts, PullProblem::Denied, |pull| {
+        let missing = facts.event(pull.container.pod, "FailedToRetrieveImagePullSecret", "").is_some();
+        let missing = if missing { "; a pull secret that the pod names isn't there" } else { "" };
+        format!("the registry refuses image {}: wrong name or wrong credentials{missing}", pull.image)
+    })
 }
 
 /// A world with this fault.

@@ -6,7 +6,7 @@
 //! Waiting reason InvalidImageName (`pkg/kubelet/images/types.go`).
 
 use crate::journey::Stage;
-use crate::why::image_pull::{PullProblem, failed_pulls};
+use crate::why::image_pull::{PullProblem, findings};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the image's name can't be one
@@ -23,18 +23,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == PullProblem::InvalidName);
-    failed
-        .map(|pull| {
-            let message = format!("{:?} can't be an image's name", pull.image);
-            let proof = pull.container.status_pointer("/state/waiting/message");
-            pull.container
-                .finding(facts, "/image")
-                .proof(pull.container.pod, &proof)
-                .event(facts.event(pull.container.pod, "Failed", "Failed to pull image"))
-                .message(message)
-        })
-        .collect()
+    findings(facts, PullProblem::InvalidName, |pull| format!("{:?} can't be an image's name", pull.image))
 }
 
 /// A world with this fault.

@@ -6,7 +6,7 @@
 //! Waiting reason ErrImageNeverPull.
 
 use crate::journey::Stage;
-use crate::why::image_pull::{PullProblem, failed_pulls};
+use crate::why::image_pull::{PullProblem, findings};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the image may not be pulled, and the node doesn't have it
@@ -23,18 +23,9 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == PullProblem::NeverPulled);
-    failed
-        .map(|pull| {
-            let message = format!("the node doesn't have image {}, and imagePullPolicy is Never", pull.image);
-            let proof = pull.container.status_pointer("/state/waiting/message");
-            pull.container
-                .finding(facts, "/image")
-                .proof(pull.container.pod, &proof)
-                .event(facts.event(pull.container.pod, "Failed", "Failed to pull image"))
-                .message(message)
-        })
-        .collect()
+    findings(facts, PullProblem::NeverPulled, |pull| {
+        format!("the node doesn't have image {}, and imagePullPolicy is Never", pull.image)
+    })
 }
 
 /// A world with this fault.

@@ -7,7 +7,7 @@
 //! `pkg/kubelet/images/image_manager.go`; texts of the registry and of containerd.
 
 use crate::journey::Stage;
-use crate::why::image_pull::{PullProblem, failed_pulls};
+use crate::why::image_pull::{PullProblem, findings};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the registry has no such image or tag
@@ -24,18 +24,9 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == PullProblem::NotFound);
-    failed
-        .map(|pull| {
-            let message = format!("image {} isn't in its registry{}", pull.image, pull.known_tags());
-            let proof = pull.container.status_pointer("/state/waiting/message");
-            pull.container
-                .finding(facts, "/image")
-                .proof(pull.container.pod, &proof)
-                .event(facts.event(pull.container.pod, "Failed", "Failed to pull image"))
-                .message(message)
-        })
-        .collect()
+    findings(facts, PullProblem::NotFound, |pull| {
+        format!("image {} isn't in its registry{}", pull.image, pull.known_tags())
+    })
 }
 
 /// A world with this fault.

@@ -7,7 +7,7 @@
 //! Texts of Go's net package, through containerd.
 
 use crate::journey::Stage;
-use crate::why::image_pull::{PullProblem, failed_pulls};
+use crate::why::image_pull::{PullProblem, findings};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the node can't reach the registry
@@ -24,18 +24,9 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let failed = failed_pulls(facts).into_iter().filter(|pull| pull.problem == PullProblem::Unreachable);
-    failed
-        .map(|pull| {
-            let message = format!("the node can't reach the registry of image {}", pull.image);
-            let proof = pull.container.status_pointer("/state/waiting/message");
-            pull.container
-                .finding(facts, "/image")
-                .proof(pull.container.pod, &proof)
-                .event(facts.event(pull.container.pod, "Failed", "Failed to pull image"))
-                .message(message)
-        })
-        .collect()
+    findings(facts, PullProblem::Unreachable, |pull| {
+        format!("the node can't reach the registry of image {}", pull.image)
+    })
 }
 
 /// A world with this fault.

@@ -9,7 +9,7 @@
 
 use crate::journey::Stage;
 use crate::why::ObjectRef;
-use crate::why::refusal::{Gate, refusals, top_template};
+use crate::why::refusal::{Gate, refusals};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// the pod's service account isn't there
@@ -26,32 +26,22 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let refused = refusals(facts).into_iter().filter_map(|one| match &one.gate {
-        Gate::ServiceAccount(name) => Some((name.clone(), one)),
-        _ => None,
-    });
-    refused
-        .map(|(name, one)| {
-            let namespace = one.owner.namespace().unwrap_or_default();
-            let owner = ObjectRef::of(one.owner);
-            let (top, field) = top_template(facts, one.owner);
-            let names: Vec<&str> = facts
-                .all("ServiceAccount")
-                .iter()
-                .filter(|one| one.namespace() == Some(namespace))
-                .map(crate::object::Object::name)
-                .collect();
-            let meant = crate::why::near_miss::nearest(&name, names)
-                .map(|meant| format!("; there is {meant}"))
-                .unwrap_or_default();
-            Finding::at(top, &format!("{field}/spec/serviceAccountName"))
+    refusals(facts)
+        .iter()
+        .filter_map(|one| {
+            let Gate::ServiceAccount(name) = &one.gate else { return None };
+            let (owner, namespace) = (ObjectRef::of(one.owner), one.namespace());
+            let accounts =
+                facts.all("ServiceAccount").iter().filter(|one| one.namespace() == Some(namespace));
+            let meant = crate::why::near_miss::nearest(name, accounts.map(crate::object::Object::name));
+            let meant = meant.map(|meant| format!("; there is {meant}")).unwrap_or_default();
+            let finding = one
+                .finding(facts, "/spec/serviceAccountName")
                 .message(format!(
                     "the pods of {owner} want service account {name}, which isn't in {namespace}{meant}"
                 ))
-                .event(Some(one.event))
-                .affecting([owner.clone(), ObjectRef::of(top)])
-                .not(Stage::Controllers, format!("{owner} exists and tried: its event is the proof"))
-                .next(format!("kubectl -n {namespace} get serviceaccounts"))
+                .next(format!("kubectl -n {namespace} get serviceaccounts"));
+            Some(finding)
         })
         .collect()
 }

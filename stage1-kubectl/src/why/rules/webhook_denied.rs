@@ -8,7 +8,7 @@
 
 use crate::journey::Stage;
 use crate::why::ObjectRef;
-use crate::why::refusal::{Gate, refusals, top_template};
+use crate::why::refusal::{Gate, refusals};
 use crate::why::{Explained, Facts, Finding, Mechanism, Rule};
 
 /// an admission webhook refuses the pods
@@ -25,21 +25,16 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts) -> Vec<Finding> {
-    let refused = refusals(facts).into_iter().filter_map(|one| match &one.gate {
-        Gate::WebhookDenied(name) => Some((name.clone(), one)),
-        _ => None,
-    });
-    refused
-        .map(|(name, one)| {
+    refusals(facts)
+        .iter()
+        .filter_map(|one| {
+            let Gate::WebhookDenied(name) = &one.gate else { return None };
             let owner = ObjectRef::of(one.owner);
-            let (top, field) = top_template(facts, one.owner);
-            let reason = one.message.trim_start_matches("Error creating: ");
-            Finding::at(top, &format!("{field}/spec"))
-                .message(format!("webhook {name} refuses the pods of {owner}: {reason}"))
-                .event(Some(one.event))
-                .affecting([owner.clone(), ObjectRef::of(top)])
-                .not(Stage::Controllers, format!("{owner} exists and tried: its event is the proof"))
-                .next("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations")
+            let finding = one
+                .finding(facts, "/spec")
+                .message(format!("webhook {name} refuses the pods of {owner}: {}", one.words()))
+                .next("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations");
+            Some(finding)
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 //! *Step 5 of a pod's journey.* Before: [`super`] knows who is wanted. After: bytes flow.
 //!
 //! # Invariants
-//! 1. Every attempt ends within [`DIAL_TIMEOUT`].
+//! 1. Every attempt ends: a connection within [`DIAL_TIMEOUT`], a proxy's answer within twice that.
 //!
 //! # In Kubernetes
 //! Go's `net.Dialer` as containerd uses it; the texts are those of `net/net.go` and `net/dnsclient.go`.

@@ -6,15 +6,14 @@
 //! 1. The host's loopback is never asked for at a proxy.
 //!
 //! # In Kubernetes
-//! `golang.org/x/net/http/httpproxy`. Left out: `https://` and `socks5://` proxies (they are passed over), ports in `NO_PROXY`.
+//! `golang.org/x/net/http/httpproxy`. Left out: `https://` and `socks5://` proxies (they are passed over).
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine as _;
 use percent_encoding::percent_decode_str;
 
-use crate::network::Ipv4Cidr;
+use stage1_kubectl::client::no_proxy::is_direct;
 
 /// One proxy.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,7 +71,7 @@ impl Proxy {
 pub struct Upstream {
     http: Option<Proxy>,
     https: Option<Proxy>,
-    direct: Vec<String>,
+    direct: String,
 }
 
 impl Upstream {
@@ -82,42 +81,17 @@ impl Upstream {
             let set = |name: &str| variable(name).filter(|value| !value.is_empty());
             set(name).or_else(|| set(&name.to_lowercase()))
         };
-        let direct = read("NO_PROXY").unwrap_or_default();
         Self {
             http: read("HTTP_PROXY").as_deref().and_then(Proxy::parse),
             https: read("HTTPS_PROXY").as_deref().and_then(Proxy::parse),
-            direct: direct.split(',').map(|entry| entry.trim().to_lowercase()).collect(),
+            direct: read("NO_PROXY").unwrap_or_default(),
         }
     }
 
     /// The proxy for a target; `None`: none.
     pub fn proxy_for(&self, scheme: &str, host: &str, port: u16) -> Option<&Proxy> {
         let proxy = if scheme == "https" { self.https.as_ref() } else { self.http.as_ref() };
-        proxy.filter(|_| !self.is_direct(&host.to_lowercase(), port))
-    }
-
-    fn is_direct(&self, host: &str, port: u16) -> bool {
-        let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-        if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
-            return true;
-        }
-        self.direct.iter().filter(|entry| !entry.is_empty()).any(|entry| {
-            let entry = entry.strip_suffix(&format!(":{port}")).unwrap_or(entry);
-            match (entry, address) {
-                ("*", _) => true,
-                (entry, Some(IpAddr::V4(address))) => match entry.parse::<Ipv4Cidr>() {
-                    Ok(network) => network.contains(address),
-                    Err(_) => entry.parse::<Ipv4Addr>() == Ok(address),
-                },
-                (entry, Some(address)) => entry.parse() == Ok(address),
-                (entry, None) => {
-                    // `.example.test`: only what is below it; `example.test`: itself, too.
-                    let domain = entry.trim_start_matches('*').trim_start_matches('.');
-                    let below = host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-                    below || (!entry.starts_with(['.', '*']) && host == domain)
-                }
-            }
-        })
+        proxy.filter(|_| !is_direct(&self.direct, host, port))
     }
 }
 
