@@ -1,4 +1,4 @@
-# What labs/up, labs/test and the CI install. Sourced.
+# What labs/up, labs/test, labs/timing and the CI install. Sourced.
 BUILD_PACKAGES=(gcc libc6-dev ca-certificates protobuf-compiler libprotobuf-dev)
 REAL_PACKAGES=(etcd-server containerd runc containernetworking-plugins iptables nftables conntrack busybox-static nginx-light iproute2)
 TEST_PACKAGES=(chromium docker-registry)

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! 1. A hint is given once more only when all others were given.
-//! 2. `reset` touches one file, and keeps what was there beside it.
+//! 2. `reset` touches one file, and keeps the last answer in `target/`.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
@@ -46,7 +46,7 @@ pub enum ExerciseCommand {
         /// The exercise
         name: String,
     },
-    /// Put the file back as it was; yours is kept beside it
+    /// Put the file back as it was; yours is kept in target/
     Reset {
         /// The exercise
         name: String,
@@ -107,7 +107,7 @@ impl Exercises {
     pub fn run(&self, command: &ExerciseCommand) -> anyhow::Result<String> {
         match command {
             ExerciseCommand::List => self.list(),
-            ExerciseCommand::Run { name } => self.check(name),
+            ExerciseCommand::Run { name } => self.check(name).map(|(_, text)| text),
             ExerciseCommand::Watch { name } => self.watch(name),
             ExerciseCommand::Hint { name } => self.hint(name),
             ExerciseCommand::Reset { name } => self.reset(name),
@@ -132,7 +132,7 @@ impl Exercises {
         Ok(text)
     }
 
-    fn check(&self, name: &str) -> anyhow::Result<String> {
+    fn check(&self, name: &str) -> anyhow::Result<(bool, String)> {
         let task = self.read(name, "TASK.md")?;
         let package = format!("exercise-{name}");
         let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -154,12 +154,13 @@ impl Exercises {
             reached.runs += 1;
             reached.passed |= passed;
         })?;
-        Ok(match passed {
+        let text = match passed {
             true => format!("\n{name}: all checks pass. Compare with exercises/{name}/src/solution.rs.\n"),
             false => format!(
                 "\n{task}\nNot yet. Write exercises/{name}/src/answer.rs; stuck? labs exercises hint {name}\n"
             ),
-        })
+        };
+        Ok((passed, text))
     }
 
     /// Checks at once and after every save, until the checks pass.
@@ -167,8 +168,8 @@ impl Exercises {
         let file = self.file(name, "src/answer.rs")?;
         loop {
             let before = modified(&file);
-            let text = self.check(name)?;
-            if self.progress().get(name).is_some_and(|reached| reached.passed) {
+            let (passed, text) = self.check(name)?;
+            if passed {
                 return Ok(text);
             }
             eprintln!("{text}Waiting for you to save {} (Ctrl-C ends).", file.display());

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use stage1_kubectl::client::{Client, ClientConfig};
-use stage1_kubectl::state_dir::StateDir;
+use stage1_kubectl::state_dir::{StateDir, write_private};
 use stage5_kubelet::options::RuntimeKind;
 use stage5_kubelet::pipeline::{Nodes, RuntimeChoice};
 use tokio_util::sync::CancellationToken;
@@ -51,14 +51,19 @@ pub fn run(state_dir: Option<PathBuf>, ready: impl FnOnce(&StateDir)) -> anyhow:
     let _lock = components::lock(&state_dir)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     tokio.block_on(async {
+        // Heard from the first moment on: whatever runs by then is stopped again, in order.
+        let mut asked = tokio::spawn(stage1_kubectl::signals::shutdown());
         let choice = RuntimeChoice::new(Some(RuntimeKind::Containerd), &state_dir)?;
         make_images(&state_dir)?;
         let mut nodes = Nodes::create(&state_dir, 1, &choice)?;
         let outcome = async {
             nodes.start_runtimes(&choice).await?;
-            nodes.images_imported().await;
+            tokio::select! {
+                () = nodes.images_imported() => {}
+                _ = &mut asked => return Ok(()),
+            }
             nodes.set_pod_cidrs(&[(NODE.to_owned(), POD_CIDR.parse().map_err(anyhow::Error::msg)?)]);
-            serve(&state_dir, &nodes, ready).await
+            serve(&state_dir, &nodes, ready, asked).await
         }
         .await;
         nodes.stop().await;
@@ -67,7 +72,12 @@ pub fn run(state_dir: Option<PathBuf>, ready: impl FnOnce(&StateDir)) -> anyhow:
 }
 
 /// Components, DNS and the learner's kubeconfig on a machine that is there.
-async fn serve(state_dir: &StateDir, nodes: &Nodes, ready: impl FnOnce(&StateDir)) -> anyhow::Result<()> {
+async fn serve(
+    state_dir: &StateDir,
+    nodes: &Nodes,
+    ready: impl FnOnce(&StateDir),
+    mut asked: tokio::task::JoinHandle<()>,
+) -> anyhow::Result<()> {
     let gateway = nodes.gateway().context("the node has no network of its own")?;
     let shutdown = CancellationToken::new();
     let supervisor = tokio::spawn(supervisor::run(state_dir.clone(), shutdown.clone()));
@@ -88,15 +98,18 @@ async fn serve(state_dir: &StateDir, nodes: &Nodes, ready: impl FnOnce(&StateDir
         let client = Client::new(ClientConfig::from_kubeconfig(&state_dir.admin_kubeconfig(), None)?)?;
         stage6_proxy::pipeline::start_dns(&client, IpAddr::V4(gateway), &shutdown).await?;
         wait_for("the node to be Ready", || async { node_is_ready(&client).await }).await
-    }
-    .await;
-    if started.is_ok() {
+    };
+    let outcome = tokio::select! {
+        started = started => started.map(|()| true),
+        _ = &mut asked => Ok(false),
+    };
+    if let Ok(true) = outcome {
         ready(state_dir);
-        stage1_kubectl::signals::shutdown().await;
+        let _ = asked.await;
     }
     shutdown.cancel();
     supervisor.await.context("the supervisor")?;
-    started
+    outcome.map(drop)
 }
 
 /// What other processes need to know of the node.
@@ -166,7 +179,7 @@ fn node_kubeconfigs(state_dir: &StateDir, gateway: IpAddr) -> anyhow::Result<(Pa
     let kubelet = stage3_controllers::pipeline::node_kubeconfig(state_dir, NODE, &server)?;
     let proxy = std::fs::read_to_string(state_dir.kubeconfig("kube-proxy"))?;
     let at_node = state_dir.kubeconfig("kube-proxy-node");
-    learner::write_private(&at_node, &proxy.replace("127.0.0.1", &gateway.to_string()))?;
+    write_private(&at_node, proxy.replace("127.0.0.1", &gateway.to_string()).as_bytes())?;
     Ok((kubelet, at_node))
 }
 

@@ -8,12 +8,14 @@
 //!
 //! # Invariants
 //! 1. After [`Engine::reset`] the cluster is as before the start, whatever happened in between; calling it again changes nothing.
-//! 2. Nothing is changed before the learner's kubeconfig is known to be the lab's.
+//! 2. Whatever is changed is changed with the lab's own kubeconfig; the command line refuses to begin while the learner's is another.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
 #![expect(clippy::disallowed_methods, reason = "shell: waits, reads the clock and the audit log")]
 
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -34,6 +36,8 @@ use super::{guards, learner, source_copy};
 /// How long the fault (or health) may take to show.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_millis(150);
+/// What a lab's time may add to the audit log at most.
+const MAX_AUDIT_BYTES: u64 = 256 << 20;
 
 /// The engine on one state directory.
 pub struct Engine {
@@ -65,9 +69,6 @@ pub struct Verified {
 
 impl Engine {
     /// The engine on a state directory.
-    ///
-    /// # Errors
-    /// The directory can't be made.
     pub fn new(state_dir: StateDir) -> Self {
         let files = Files::of(&state_dir);
         Self { state_dir, files }
@@ -107,6 +108,9 @@ impl Engine {
         }
         let lab = Lab::find(word, seed)?;
         let world = self.world(&lab, seed)?;
+        if let Some(why) = unhealthy(&world) {
+            bail!("HARNESS: the cluster isn't healthy before the lab: {why} (labs reset)");
+        }
         let begun = self.make(&lab, &world, seed);
         if begun.is_err() {
             self.restore(&world).context("HARNESS: the lab can't be reset")?;
@@ -131,12 +135,14 @@ impl Engine {
             step.run(world).context("make the fault")?;
         }
         let broken_at = Timestamp::now().to_string();
+        let audit_from = std::fs::metadata(audit_file(&self.state_dir)).map_or(0, |file| file.len());
         let seen = wait(&lab.broken, world).context("the fault does not show")?;
         let session = Session {
             lab: lab.id.clone(),
             symptom: lab.symptom.clone(),
             seed,
             broken_at,
+            audit_from,
             recorded: record(lab, world),
             hints: Vec::new(),
             wrong: 0,
@@ -196,7 +202,10 @@ impl Engine {
     pub fn verify(&self) -> anyhow::Result<Verified> {
         let (lab, mut session) = self.under_way()?;
         let world = self.world(&lab, session.seed)?;
-        let audit = std::fs::read_to_string(self.state_dir.logs().join("audit.log")).unwrap_or_default();
+        let audit = match lab.guards.is_empty() {
+            true => String::new(),
+            false => audit_log(&self.state_dir, session.audit_from)?,
+        };
         let tripped = guards::tripped(&lab.guards, &audit, &lab.namespace(session.seed), &session.broken_at);
         let lost: Vec<(String, Seen)> = lab
             .keeps
@@ -353,6 +362,24 @@ fn look_up(evidence: &super::answer::Evidence, world: &RealWorld, session: &Sess
         .map(|recorded| recorded.value.clone());
     let found = now.into_iter().chain(then).filter(|value| !value.is_empty()).collect();
     Looked { evidence: evidence.clone(), found }
+}
+
+fn audit_file(state_dir: &StateDir) -> PathBuf {
+    state_dir.logs().join("audit.log")
+}
+
+/// The audit log from a place on. A guard that can't be looked at is no guard that held: an error.
+fn audit_log(state_dir: &StateDir, from: u64) -> anyhow::Result<String> {
+    let path = audit_file(state_dir);
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(&path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_AUDIT_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().with_context(|| format!("HARNESS: {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn seconds_since(time: &str) -> i64 {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use stage1_kubectl::state_dir::StateDir;
+use stage1_kubectl::state_dir::{StateDir, write_private};
 use stage2_apiserver::pki::{Identity, Pki};
 
 use super::guards::HARNESS_USER;
@@ -93,7 +93,8 @@ pub fn move_endpoint(state_dir: &StateDir) -> anyhow::Result<()> {
     let server = server(state_dir)?;
     // A port that the system has just given and taken back: nothing listens there.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    write_private(&path, &text.replace(&server, &format!("https://{free}")))
+    let moved = text.replace(&server, &format!("https://{free}"));
+    write_private(&path, moved.as_bytes()).with_context(|| path.display().to_string())
 }
 
 /// Fault 1-C: a certificate that ended yesterday. It is issued as the cluster would have issued it a year and a day ago.
@@ -106,17 +107,6 @@ pub fn expire(state_dir: &StateDir) -> anyhow::Result<()> {
     let identity = Identity::new(LEARNER, &["system:masters"]);
     pki.kubeconfig(&kubeconfig(state_dir), "learner-expired", &identity, &server(state_dir)?)?;
     Ok(())
-}
-
-/// Writes a file that only its owner reads.
-///
-/// # Errors
-/// It can't be written.
-pub fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let open = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    open.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

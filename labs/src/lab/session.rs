@@ -32,6 +32,9 @@ pub struct Session {
     pub seed: u64,
     /// When the fault was made, RFC 3339.
     pub broken_at: String,
+    /// Where the audit log ended then; what is before it is no matter of this lab.
+    #[serde(default)]
+    pub audit_from: u64,
     /// The proof of the cause as it stood when the fault was made, so that evidence counts after a repair too.
     pub recorded: Vec<Recorded>,
     /// Hints given.
@@ -199,6 +202,7 @@ mod tests {
             symptom: "silent-pending".to_owned(),
             seed: 1,
             broken_at: "2026-01-01T00:00:00Z".to_owned(),
+            audit_from: 0,
             recorded: Vec::new(),
             hints: Vec::new(),
             wrong: 0,

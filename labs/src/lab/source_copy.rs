@@ -109,16 +109,26 @@ pub fn check(state_dir: &StateDir) -> Result<(), String> {
     let work = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (source, program) = (work.path().join("reflector.rs"), work.path().join("tests"));
     std::fs::write(&source, with_tests(&copy)).map_err(|error| error.to_string())?;
-    let mut compile = Command::new("rustc");
+    let mut compile = bounded("rustc");
     compile.args(["--edition=2024", "--test", "--cap-lints=allow", "-o"]).arg(&program).arg(&source);
     said(compile, "the copy doesn't compile")?;
-    said(Command::new(program), "the reflector's tests fail on your copy")
+    said(bounded(&program), "the reflector's tests fail on your copy")
+}
+
+/// A command that ends within a minute: the learner's copy may loop for ever.
+fn bounded(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(program);
+    command
 }
 
 fn said(mut command: Command, failed: &str) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     if output.status.success() {
         return Ok(());
+    }
+    if output.status.code() == Some(124) {
+        return Err(format!("{failed}: it takes longer than a minute"));
     }
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);

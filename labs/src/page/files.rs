@@ -56,7 +56,8 @@ pub fn place(at: &str) -> Option<(&Path, usize)> {
 #[must_use]
 pub fn excerpt(path: &Path, text: &str, line: usize) -> Option<Excerpt> {
     let first = line.saturating_sub(AROUND).max(1);
-    let lines: Vec<String> = text.lines().take(line + AROUND).skip(first - 1).map(str::to_owned).collect();
+    let lines: Vec<String> =
+        text.lines().take(line.saturating_add(AROUND)).skip(first - 1).map(str::to_owned).collect();
     (first + lines.len() > line).then(|| Excerpt { path: path.display().to_string(), line, first, lines })
 }
 
@@ -108,7 +109,17 @@ impl Repository {
         }
         let real = within.join(path).canonicalize().ok()?;
         let small = std::fs::metadata(&real).is_ok_and(|file| file.is_file() && file.len() <= MAX_BYTES);
-        (real.starts_with(within.canonicalize().ok()?) && small).then(|| std::fs::read(&real).ok())?
+        let allowed = real.starts_with(within.canonicalize().ok()?) && self.shows(&real);
+        (allowed && small).then(|| std::fs::read(&real).ok())?
+    }
+
+    /// Whether a file, links followed, is a source or a part of the book: not `.git`, not what was built.
+    fn shows(&self, real: &Path) -> bool {
+        let Ok(path) = real.strip_prefix(&self.root) else { return false };
+        let mut parts = path.components().filter_map(|part| part.as_os_str().to_str());
+        let folder = parts.next().unwrap_or_default();
+        let known = matches!(folder, "book" | "labs" | "exercises") || folder.starts_with("stage");
+        known && parts.all(|part| !part.starts_with('.') && part != "target")
     }
 }
 
@@ -162,5 +173,28 @@ mod tests {
             assert_eq!(repository.book(path), None, "{path}");
         }
         assert!(Repository::find(Some(dir.path())).unwrap_err().to_string().contains("--repository"));
+    }
+
+    #[test]
+    fn a_link_leads_nowhere_that_isnt_shown_and_a_line_out_of_reach_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        make("book/src/SUMMARY.md", "# Summary\n");
+        make("stage1-x/src/a.rs", "one\ntwo\n");
+        make(".git/config", "secret");
+        make("stage1-x/target/b.rs", "built");
+        std::os::unix::fs::symlink("../../.git/config", dir.path().join("stage1-x/src/git.rs")).unwrap();
+        std::os::unix::fs::symlink("../target/b.rs", dir.path().join("stage1-x/src/built.rs")).unwrap();
+        let repository = Repository::find(Some(dir.path())).unwrap();
+        assert_eq!(repository.excerpt("stage1-x/src/a.rs:2").unwrap().lines, ["one", "two"]);
+        for hidden in ["stage1-x/src/git.rs:1", "stage1-x/src/built.rs:1"] {
+            assert_eq!(repository.excerpt(hidden), None, "{hidden}");
+        }
+        assert_eq!(repository.include(Path::new(".git/config")), None);
+        assert_eq!(repository.excerpt(&format!("stage1-x/src/a.rs:{}", usize::MAX)), None);
     }
 }

@@ -120,6 +120,7 @@ impl Journal {
         if known.ended && step.decided.starts_with("committed ") {
             (known.born, known.ended, known.owner) = (known.steps.len(), false, None);
             known.services.clear();
+            known.children.clear();
         }
         known.ended |= deleted;
         known.steps.push(at);

@@ -78,9 +78,10 @@ pub fn load(dir: &Path) -> Vec<Case> {
     names.sort();
     let read = |file: String| {
         let text = std::fs::read_to_string(dir.join(&file)).unwrap();
-        serde_json::from_str::<Case>(&text).ok().map(|case| Case { file, ..case })
+        let case: Case = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        Case { file, ..case }
     };
-    names.into_iter().filter_map(read).collect()
+    names.into_iter().map(read).collect()
 }
 
 impl Case {

@@ -18,6 +18,7 @@ use stage1_kubectl::client::{Client, ClientConfig};
 use crate::cluster::{Pipeline, binary};
 use crate::normal::Names;
 
+/// In two parts: a check of the repository takes the folder for one of this machine.
 const PASSWD: &str =
     concat!("root:x:0:0:root:/root:/bin/sh\nappuser:x:1000:1000::/ho", "me/appuser:/bin/sh\n");
 const GROUP: &str = "root:x:0:\nappuser:x:1000:\n";

@@ -124,6 +124,34 @@ fn every_lab_breaks_is_graded_is_repaired_and_is_reset_twice() {
     cluster.stop();
 }
 
+#[test]
+fn a_lab_cluster_that_is_stopped_while_it_starts_leaves_nothing() {
+    if skip() {
+        return;
+    }
+    let _turn = turn();
+    let dir = tempfile::Builder::new().prefix("six").tempdir().unwrap();
+    let mut child = Command::new(binary("labs"))
+        .args(["cluster", "--state-dir"])
+        .arg(dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    // The first component runs: the machine is there, the cluster is not.
+    while !dir.path().join("components/kube-apiserver.yaml").exists() {
+        assert!(start.elapsed() < Duration::from_secs(120), "no component was started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    let left = leftovers(dir.path());
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
 fn refuses_other_contexts(cluster: &LabCluster) {
     for other in ["", "/elsewhere/config"] {
         let output = Command::new(binary("labs"))

@@ -118,7 +118,14 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
         for process in processes.values_mut() {
             process.notice_end();
         }
-        let manifests = components::read(&state_dir).unwrap_or_default();
+        let manifests = match components::read(&state_dir) {
+            Ok(manifests) => manifests,
+            // Not to be read is not the same as empty: nothing is stopped for it.
+            Err(error) => {
+                tracing::warn!(%error, "Cannot read the manifests");
+                continue;
+            }
+        };
         let sound =
             manifests.iter().filter_map(|(name, read)| Some((name.clone(), read.clone().ok()?))).collect();
         let known = processes.iter().map(|(name, process)| (name.clone(), process.known())).collect();
@@ -135,7 +142,7 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
                 }
             }
         }
-        processes.retain(|name, _| sound_or_invalid(&manifests, name));
+        processes.retain(|name, _| manifests.contains_key(name));
         write_status(&state_dir, &manifests, &processes);
     }
     let last = processes.remove("kube-apiserver");
@@ -143,10 +150,6 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
     if let Some(api_server) = last {
         api_server.stop().await;
     }
-}
-
-fn sound_or_invalid(manifests: &BTreeMap<String, Result<Manifest, String>>, name: &str) -> bool {
-    manifests.contains_key(name)
 }
 
 impl Process {
