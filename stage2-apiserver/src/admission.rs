@@ -107,6 +107,7 @@ pub trait ObjectReader: Send + Sync {
     /// All objects of a resource, of one namespace if it isn't `""`.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>>;
 }
+
 /// One plugin.
 pub trait AdmissionPlugin: Send + Sync {
     /// Kubernetes' name for it, as in `--enable-admission-plugins`.

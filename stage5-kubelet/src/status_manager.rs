@@ -155,7 +155,7 @@ impl StatusManager {
 
 /// Sends statuses until `shutdown`.
 pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
-    // One update of a pod at a time; a pod whose update takes long delays no other.
+    // One update of a pod at a time; one that takes long delays no other, as long as fewer than [`PARALLEL`] do.
     let (mut sending, mut busy) = (FuturesUnordered::new(), HashSet::new());
     loop {
         for entry in kubelet.status.unsent() {

@@ -140,6 +140,7 @@ async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
     }
     Ok(())
 }
+
 /// Takes a decoded object through gates two and three and stores it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
+
 /// Every kind that has rules of its own.
 pub static TABLE: &[Rules] = &[
     Rules {

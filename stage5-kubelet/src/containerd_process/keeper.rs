@@ -51,7 +51,7 @@ impl Keeper {
     /// Ends the keeping, not the process: answers which one it is.
     pub(super) async fn stop(self) -> (Pid, Option<Child>) {
         self.stopping.cancel();
-        // A pid that nobody has: the task panicked, and there is nothing left to end.
+        // A pid that nobody has: the task panicked. The next start finds containerd by its pid file.
         self.task.await.unwrap_or((Pid::from_raw(i32::MAX), None))
     }
 }
