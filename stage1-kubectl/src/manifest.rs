@@ -246,19 +246,37 @@ fn split_documents(text: &str) -> Vec<String> {
     documents
 }
 
-/// Reads one YAML document as version 1.1.
-fn read_yaml(text: &str) -> Result<Value, String> {
-    let options = serde_yaml::options! {
-        legacy_octal_numbers: true,
-        strict_booleans: false,
-        duplicate_keys: serde_yaml::DuplicateKeyPolicy::LastWins,
-    };
-    serde_yaml::from_str_with_options(text, options).map_err(|error| {
+/// Reads one YAML document as version 1.1. Of a key that is there twice the last counts.
+///
+/// # Errors
+/// What go-yaml would say.
+pub fn read_yaml(text: &str) -> Result<Value, String> {
+    yaml_with(text, serde_yaml::DuplicateKeyPolicy::LastWins).map_err(|error| {
         let shown = error.to_string();
         let message = shown.lines().next().unwrap_or_default();
         let (line, column) = error.location().map_or((0, 0), |at| (at.line() as usize, at.column() as usize));
         go_errors::tab(text, line).unwrap_or_else(|| go_errors::yaml(text, message, line, column))
     })
+}
+
+/// The first key of a readable document that is there twice, in the words of go-yaml's strict reader.
+pub fn duplicate_key(text: &str) -> Option<String> {
+    let error = yaml_with(text, serde_yaml::DuplicateKeyPolicy::Error).err()?;
+    read_yaml(text).ok()?;
+    let line = error.location().map_or(0, |at| at.line());
+    let shown = error.to_string();
+    let key = shown.split_once("duplicate mapping key: ")?.1.lines().next()?.trim();
+    let key = key.split(", set ").next()?.trim_matches(['"', '`', '\'']);
+    Some(format!("yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map"))
+}
+
+fn yaml_with(text: &str, duplicate_keys: serde_yaml::DuplicateKeyPolicy) -> Result<Value, serde_yaml::Error> {
+    let options = serde_yaml::options! {
+        legacy_octal_numbers: true,
+        strict_booleans: false,
+        duplicate_keys: duplicate_keys,
+    };
+    serde_yaml::from_str_with_options(text, options)
 }
 
 /// Whether a file's name says that it is a manifest.

@@ -106,7 +106,8 @@ async fn run(
     let reason = authorize(server, &user, &arrival.info, &arrival.query)?;
     seen.lock().authorized_by = reason;
     let context =
-        Context::new(server.clone(), arrival.info.clone(), arrival.query.clone(), user, seen.clone());
+        Context::new(server.clone(), arrival.info.clone(), arrival.query.clone(), user, seen.clone())
+            .sent_with(user_agent(arrival));
     let handled = handlers::dispatch(&context, request);
     match long_running {
         true => handled.await,
@@ -222,6 +223,11 @@ fn add_headers(answer: &mut Answer, arrival: &Arrival, seen: &Seen) {
     }
 }
 
+/// The program that sent the request.
+fn user_agent(arrival: &Arrival) -> &str {
+    arrival.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("")
+}
+
 /// Metrics and the audit line.
 fn account(server: &ApiServer, peer: &Peer, arrival: &Arrival, seen: &Seen, code: StatusCode) {
     let info = &arrival.info;
@@ -241,14 +247,13 @@ fn account(server: &ApiServer, peer: &Peer, arrival: &Arrival, seen: &Seen, code
     };
     let seconds = (!is_long_running(info)).then(|| arrival.started.elapsed().as_secs_f64());
     server.metrics.observe(labels, seconds);
-    let agent = arrival.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
     let written = server.audit.record(&AuditEvent {
         audit_id: &arrival.audit_id,
         info,
         request_uri: &arrival.uri,
         user: seen.user.as_deref(),
         source_ip: peer.address.ip().to_string(),
-        user_agent: agent,
+        user_agent: user_agent(arrival),
         code: code.as_u16(),
         decision: &seen.authorized_by,
         received: arrival.received,

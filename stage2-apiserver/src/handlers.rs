@@ -15,9 +15,11 @@
 //! `apiserver/pkg/endpoints/installer.go`. Left out: HEAD and OPTIONS (405 there too).
 
 pub mod access;
+pub mod apply;
 pub mod convert;
 pub mod create;
 pub mod delete;
+pub mod field_manager;
 pub mod get;
 pub mod list;
 pub mod namespaces;
@@ -48,6 +50,7 @@ use stage1_kubectl::status::Status;
 use crate::authentication::UserInfo;
 use crate::authorization::SYSTEM_MASTERS;
 use crate::filters::{Seen, body_limit};
+use crate::managed_fields::manager_of_user_agent;
 use crate::negotiation::{Negotiated, negotiate};
 use crate::protobuf;
 use crate::registry::{self, ResourceInfo};
@@ -71,6 +74,8 @@ pub struct Context {
     pub user: Arc<UserInfo>,
     /// When it came.
     pub now: Timestamp,
+    /// With what program.
+    pub user_agent: String,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -83,7 +88,21 @@ impl Context {
         user: Arc<UserInfo>,
         seen: Arc<Mutex<Seen>>,
     ) -> Self {
-        Self { server, info, query, user, now: clock(), seen }
+        Self { server, info, query, user, now: clock(), user_agent: String::new(), seen }
+    }
+
+    /// The same request, sent with a program.
+    pub fn sent_with(mut self, user_agent: &str) -> Self {
+        self.user_agent = user_agent.to_owned();
+        self
+    }
+
+    /// Who the request's changes are booked to: `fieldManager`, or the program.
+    pub fn field_manager(&self) -> String {
+        match self.query.get("fieldManager").unwrap_or("") {
+            "" => manager_of_user_agent(&self.user_agent),
+            manager => manager.to_owned(),
+        }
     }
 
     /// Tells the client something that is no refusal.

@@ -30,6 +30,7 @@ pub mod authentication; // gate one: who asks
 pub mod authorization; // gate one: may they
 pub mod defaults; // gate two: what the client left out
 pub mod admission; // gates two and three: what policy adds or refuses
+pub mod managed_fields; // gate two: who set which field
 pub mod strategies; // gate two: what a kind does before it is stored
 pub mod allocator; // gate two: Service addresses and node ports
 pub mod validation; // gate three: is this object allowed to exist

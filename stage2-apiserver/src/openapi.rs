@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use stage1_kubectl::patch::merge_keys::{self, MergeStrategy};
 
+use crate::handlers::apply;
+use crate::handlers::patch::PATCH_TYPES;
 use crate::handlers::respond::{self, Answer};
 use crate::negotiation::parse_accept;
 use crate::registry::{self, ResourceInfo};
@@ -141,6 +143,9 @@ fn operation(info: &ResourceInfo, verb: &str, version: u8) -> Value {
         ));
         parameters.push(parameter("fieldValidation", "fieldValidation instructs the server on how to handle objects in the request (POST/PUT/PATCH) containing unknown or duplicate fields."));
     }
+    if verb == "patch" {
+        parameters.push(parameter("force", "Force is going to \"force\" Apply requests. It means user will re-acquire conflicting fields owned by other people."));
+    }
     let action = match verb {
         "create" => "post",
         "update" => "put",
@@ -149,13 +154,27 @@ fn operation(info: &ResourceInfo, verb: &str, version: u8) -> Value {
     let title: String = info.group.split('.').next().map_or(String::new(), capitalize);
     let title = if title.is_empty() { "Core".to_owned() } else { title };
     let scope = if info.namespaced { "Namespaced" } else { "" };
-    json!({
+    let mut operation = json!({
         "operationId": format!("{verb}{title}{}{scope}{}", capitalize(info.version), info.kind),
         "parameters": parameters,
         "responses": { "200": { "description": "OK" } },
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": { "group": info.group, "version": info.version, "kind": info.kind },
-    })
+    });
+    if verb == "patch" {
+        let media_types = PATCH_TYPES.iter().chain([&apply::MEDIA_TYPE]);
+        match version {
+            2 => operation["consumes"] = media_types.copied().collect(),
+            _ => {
+                let content = |media_type: &&str| {
+                    ((*media_type).to_owned(), json!({ "schema": { "type": "object" } }))
+                };
+                let content: serde_json::Map<String, Value> = media_types.map(content).collect();
+                operation["requestBody"] = json!({ "content": content, "required": true });
+            }
+        }
+    }
+    operation
 }
 
 fn capitalize(word: &str) -> String {

@@ -22,6 +22,7 @@ pub mod decode;
 pub mod go_json;
 pub mod go_time;
 pub mod go_types;
+pub mod list_types;
 pub mod roots;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@
 //! 3. UID, creation time and deletion time are the server's.
 //!
 //! # In Kubernetes
-//! `pkg/registry/*/*/strategy.go`, `apiserver/pkg/registry/rest/{create,update}.go`. Left out: managedFields (a later chapter),
+//! `pkg/registry/*/*/strategy.go`, `apiserver/pkg/registry/rest/{create,update}.go`. Left out:
 //! dropping of fields whose feature gate is off.
 
 pub mod batch;

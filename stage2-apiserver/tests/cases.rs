@@ -2,7 +2,7 @@
 //!
 //! The records are in `../shared/cases/server` (or `STAGES_CASES_DIR`); without them the test is skipped. Each group
 //! prints how many answers agree and which don't, and may not fall under its floor. What a group can't have yet is
-//! counted apart: admission webhooks and CEL policies, server-side apply, custom kinds.
+//! counted apart: admission webhooks and CEL policies, custom kinds.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test: reads recorded cases")]
 
@@ -176,15 +176,16 @@ async fn patches_are_as_recorded() {
     let mut tally = Tally::default();
     for (name, record) in records(&directory) {
         let steps = record.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
-        let applies = steps.iter().any(|s| s["request"]["contentType"] == "application/apply-patch+yaml");
-        if steps.is_empty() || applies || record["kind"] == "Gadget" {
+        if steps.is_empty() || record["kind"] == "Gadget" {
             tally.not_yet += 1;
             continue;
         }
         let mut outcome = None;
         for (index, step) in steps.iter().enumerate() {
-            let answer = ask(&mut client, &step["request"]).await;
-            outcome = judge(&step["response"], &answer).map(|why| format!("step {index}: {why}"));
+            let mut answer = ask(&mut client, &step["request"]).await;
+            let mut expected = step["response"].clone();
+            without_controllers(&mut expected["body"], &mut answer);
+            outcome = judge(&expected, &answer).map(|why| format!("step {index}: {why}"));
             if outcome.is_some() {
                 break;
             }
@@ -196,6 +197,17 @@ async fn patches_are_as_recorded() {
         tally.add(&name, outcome);
     }
     tally.finish("patch", 17);
+}
+
+/// A controller manager was running when the records were made, and wrote a Deployment's status.
+fn without_controllers(expected: &mut Value, answer: &mut Answer) {
+    let entries = expected.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let wrote = entries.into_iter().flatten().any(|e| e["manager"] == "kube-controller-manager");
+    if wrote && expected["kind"] == "Deployment" {
+        let mut actual = answer.json();
+        actual["status"] = expected["status"].clone();
+        answer.body = actual.to_string().into();
+    }
 }
 
 #[test]

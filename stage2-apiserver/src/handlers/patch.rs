@@ -4,14 +4,14 @@
 //! After: the changed object went through the same gates as a PUT.
 //!
 //! Four formats, told apart by Content-Type: JSON patch (a list of operations), merge patch (an object whose nulls
-//! delete), strategic merge patch (a merge that knows which lists are keyed), and apply, which needs managed fields and is
-//! refused for now. The patch is applied to the current object, and again to a newer one when somebody else was faster.
+//! delete), strategic merge patch (a merge that knows which lists are keyed), and apply, which has a file of its own
+//! ([`super::apply`]). The patch is applied to the current object, and again to a newer one when somebody else was faster.
 //!
 //! # Invariants
 //! 1. A patch without a resourceVersion never conflicts with a change of other fields.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/handlers/patch.go`. Left out: server-side apply (415).
+//! `apiserver/pkg/endpoints/handlers/patch.go`.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -24,17 +24,15 @@ use stage1_kubectl::status::{FieldError, Status};
 use super::options::WriteOptions;
 use super::respond::Answer;
 use super::write_path::{self, WriteRequest};
-use super::{Routed, pods};
+use super::{Routed, apply, pods};
 use crate::decode::{FieldValidation, field_findings};
 use crate::negotiation::media_type;
 use crate::registry::ResourceInfo;
 use crate::schema::{self, go_json};
 
-/// The patch formats in the order in which a refusal lists them.
-const PATCH_TYPES: [&str; 3] =
+/// The patch formats apart from apply, in the order in which a refusal lists them.
+pub const PATCH_TYPES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
-/// Server-side apply.
-const APPLY: &str = "application/apply-patch+yaml";
 /// More operations than this are an attack.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
@@ -55,7 +53,10 @@ pub enum PatchBody {
 /// 415 for other formats, 400 and 422 for what can't be applied, and whatever a gate refuses.
 pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
     let kind = media_type(routed.content_type().unwrap_or(""));
-    let options = WriteOptions::parse(&routed.context.query, "PatchOptions", kind == APPLY)?;
+    if kind == apply::MEDIA_TYPE {
+        return apply::handle(routed, body).await;
+    }
+    let options = WriteOptions::parse(&routed.context.query, "PatchOptions", false)?;
     let patch = parse_patch(&kind, body)?;
     let subresource = routed.context.info.subresource.as_str();
     let request = WriteRequest {
@@ -79,14 +80,10 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
 /// Reads a patch.
 ///
 /// # Errors
-/// 415 for unknown formats and apply, 400 for what isn't JSON.
+/// 415 for unknown formats, 400 for what isn't JSON.
 pub fn parse_patch(kind: &str, body: &[u8]) -> Result<PatchBody, Status> {
     if !PATCH_TYPES.contains(&kind) {
-        let message = match kind {
-            APPLY => "415: Unsupported Media Type: server-side apply is not served yet",
-            _ => "415: Unsupported Media Type",
-        };
-        let mut status = Status::failure(415, "UnsupportedMediaType", message);
+        let mut status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         status.details = Some(Default::default());
         return Err(status);
     }

@@ -13,7 +13,7 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::{FieldError, Status};
 
-use super::Routed;
+use super::{Routed, apply, field_manager};
 use super::options::WriteOptions;
 use super::patch::{apply_patch, parse_patch};
 use super::respond::Answer;
@@ -43,7 +43,9 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
 
 async fn write(routed: &Routed<'_>, body: &Bytes, is_patch: bool) -> Result<Object, Status> {
     let kind = if is_patch { "PatchOptions" } else { "UpdateOptions" };
-    let options = WriteOptions::parse(&routed.context.query, kind, false)?;
+    let media_type = media_type(routed.content_type().unwrap_or(""));
+    let is_apply = is_patch && media_type == apply::MEDIA_TYPE;
+    let options = WriteOptions::parse(&routed.context.query, kind, is_apply)?;
     let request = WriteRequest {
         context: routed.context,
         resource: routed.resource,
@@ -51,8 +53,18 @@ async fn write(routed: &Routed<'_>, body: &Bytes, is_patch: bool) -> Result<Obje
         subresource: "scale",
         dry_run: options.dry_run,
     };
-    let updated = if is_patch {
-        let patch = parse_patch(&media_type(routed.content_type().unwrap_or("")), body)?;
+    let updated = if is_apply {
+        let applied = apply::read(body)?;
+        let change = |current: &Object| {
+            let part = apply::scale_of_applied(&applied, current)?;
+            let new = field_manager::apply(&request, Some(current), &part, options.force);
+            let new = new.map_err(|status| in_the_words_of_scale(status, current))?;
+            check_replicas(&new)?;
+            Ok(new)
+        };
+        write_path::update_applied(&request, &change).await?
+    } else if is_patch {
+        let patch = parse_patch(&media_type, body)?;
         let change = |current: &Object| {
             let (scale, _) = apply_patch(&SCALE, &patch, &scale_of(current), options.field_validation)?;
             with_replicas(current, &scale)
@@ -105,14 +117,30 @@ pub fn scale_of(object: &Object) -> Object {
 
 /// The object with the Scale's number of replicas.
 fn with_replicas(current: &Object, scale: &Object) -> Result<Object, Status> {
-    let replicas = scale.get("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
-        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        return Err(Status::invalid("Scale.autoscaling", scale.name(), &[error]));
-    }
+    let replicas = check_replicas(scale)?;
     let mut new = current.clone();
     new.set("/spec/replicas", replicas);
     new.set_uid(scale.uid());
     new.set_resource_version(scale.resource_version());
     Ok(new)
+}
+
+/// The number of replicas that a Scale (or its object) asks for.
+fn check_replicas(scale: &Object) -> Result<i64, Status> {
+    let replicas = scale.get("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(Status::invalid("Scale.autoscaling", scale.name(), &[error]));
+    }
+    Ok(replicas)
+}
+
+/// Conflicts about the replicas name the version of the Scale, not of its object.
+fn in_the_words_of_scale(mut status: Status, current: &Object) -> Status {
+    let (object, scale) = (format!("using {}", current.api_version()), "using autoscaling/v1");
+    status.message = status.message.replace(&object, scale);
+    for cause in status.details.iter_mut().flat_map(|details| &mut details.causes) {
+        cause.message = cause.message.replace(&object, scale);
+    }
+    status
 }

@@ -23,7 +23,7 @@
 //! 3. A dry run goes through everything but the commit.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/handlers/{create,update}.go`, `…/registry/generic/registry/store.go`. Left out: managedFields.
+//! `apiserver/pkg/endpoints/handlers/{create,update}.go`, `…/registry/generic/registry/store.go`.
 #![expect(clippy::disallowed_methods, reason = "shell: makes uids and random names")]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
-use super::{Context, convert, policy};
+use super::{Context, convert, field_manager, policy};
 use crate::admission::{Attributes, ObjectReader, Operation};
 use crate::allocator::service::Transaction;
 use crate::registry::{self, ResourceInfo};
@@ -141,13 +141,32 @@ async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
+/// Whether managed fields are still to be brought up to date with what a write changes, or an apply did it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Books {
+    Open,
+    Done,
+}
+
 /// Takes a decoded object through gates two and three and stores it.
 ///
 /// # Errors
 /// Whatever a gate refuses; 409 when the name is taken.
 pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Object, Status> {
+    create_with(request, sent, Books::Open).await
+}
+
+/// The same for an object that was applied.
+///
+/// # Errors
+/// Those of [`create`].
+pub async fn create_applied(request: &mut WriteRequest<'_>, sent: Object) -> Result<Object, Status> {
+    create_with(request, sent, Books::Done).await
+}
+
+async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books) -> Result<Object, Status> {
     for attempt in 1.. {
-        let (object, transaction) = gates_of_create(request, sent.clone()).await?;
+        let (object, transaction) = gates_of_create(request, sent.clone(), books).await?;
         if attempt == 1 {
             // Another name is no other use: what was reserved for the first try is good for the next.
             let attributes = request.attributes(Operation::Create, request.resource.gvk());
@@ -180,11 +199,15 @@ pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Obje
 async fn gates_of_create(
     request: &mut WriteRequest<'_>,
     mut object: Object,
+    books: Books,
 ) -> Result<(Object, Transaction), Status> {
     let strategy = request.strategy();
     settle_caches(request).await?;
     ensure_namespace(&mut object, request.namespace())?;
     strategy.default(&mut object);
+    if books == Books::Open {
+        field_manager::record(request, None, &mut object);
+    }
     let uid = Uuid::new_v4().to_string();
     fill_object_meta_system_fields(&mut object, &uid, request.context.now, rand::random());
     object.remove("/metadata/resourceVersion");
@@ -252,18 +275,34 @@ async fn already_exists(request: &WriteRequest<'_>, mut status: Status) -> Statu
 /// What an update makes of the current object.
 pub type Change<'a> = dyn Fn(&Object) -> Result<Object, Status> + Send + Sync + 'a;
 
-// ANCHOR: update-path
 /// Changes the current object, takes it through the gates and stores it; again if somebody else was faster.
 ///
 /// # Errors
 /// 404 when it isn't there, 409 when the client's resourceVersion is stale, and whatever a gate refuses.
 pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<Object, Status> {
+    update_with(request, change, Books::Open).await
+}
+
+/// The same for a change that is an apply.
+///
+/// # Errors
+/// Those of [`update`].
+pub async fn update_applied(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<Object, Status> {
+    update_with(request, change, Books::Done).await
+}
+
+// ANCHOR: update-path
+async fn update_with(
+    request: &WriteRequest<'_>,
+    change: &Change<'_>,
+    books: Books,
+) -> Result<Object, Status> {
     let through_gates = |cached: Arc<CachedObject>| async move {
         let current = convert::to_served(request.resource, &cached.object).into_owned();
         let mut new = change(&current)?;
         check_version(request, &new, &cached)?;
         new.set_resource_version(current.resource_version());
-        gates_of_update(request, &mut new, &current).await?;
+        gates_of_update(request, &mut new, &current, books).await?;
         Ok(convert::to_stored(request.resource, new))
     };
     let updated =
@@ -275,10 +314,18 @@ pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<O
 }
 
 /// Mutate → prepare → validate → validating admission.
-async fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Object) -> Result<(), Status> {
+async fn gates_of_update(
+    request: &WriteRequest<'_>,
+    new: &mut Object,
+    old: &Object,
+    books: Books,
+) -> Result<(), Status> {
     let (server, strategy) = (&request.context.server, request.strategy());
     let attributes = request.attributes(Operation::Update, request.resource.gvk());
     strategy.default(new);
+    if books == Books::Open {
+        field_manager::record(request, Some(old), new);
+    }
     server.admission.admit(&attributes, new, Some(old), &server.stores)?;
     policy::check_escalation(request.context, new, Some(old)).await?;
     let part = match request.subresource {
@@ -305,6 +352,7 @@ async fn gates_of_update(request: &WriteRequest<'_>, new: &mut Object, old: &Obj
     };
     settle(request, transaction, judged.is_ok() && !request.dry_run);
     request.context.warn(judged?);
+    field_manager::keep_times(old, new);
     Ok(())
 }
 // ANCHOR_END: update-path

@@ -14,6 +14,8 @@ use k8s_openapi::schemars::SchemaGenerator;
 use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+use super::list_types;
+
 /// A root: group, version, kind, definition name.
 pub struct Root {
     /// API group, empty for core.
@@ -117,5 +119,7 @@ roots![
 pub fn definitions() -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     register(&mut generator);
-    generator.take_definitions(true)
+    let mut definitions = generator.take_definitions(true);
+    list_types::annotate(&mut definitions);
+    definitions
 }

@@ -73,3 +73,11 @@ pub fn keep(object: &mut Map<String, Value>, key: String, value: Option<Value>, 
         _ => drop(object.remove(&key)),
     }
 }
+
+/// The kind's empty object, as Go writes it: what a new object is compared with.
+pub fn zero_object(schema: &Schema) -> Value {
+    let mut object = zero(&Shape::Struct(schema.definition.clone()));
+    object["apiVersion"] = Value::from(schema.gvk.api_version());
+    object["kind"] = Value::from(schema.gvk.kind.as_str());
+    object
+}

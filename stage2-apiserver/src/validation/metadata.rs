@@ -2,7 +2,8 @@
 //!
 //! # In Kubernetes
 //! `apimachinery/pkg/api/validation/objectmeta.go`, and the finalizer check of `pkg/apis/core/validation/validation.go`. The paths
-//! of owner references have no index there, so ours have none. Left out: managedFields.
+//! of owner references have no index there, so ours have none. Left out: managedFields
+//! (entries that can't be read are replaced before validation, as there).
 
 use serde_json::Value;
 

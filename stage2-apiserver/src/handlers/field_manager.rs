@@ -1,0 +1,134 @@
+//! The field manager of a request: its name, the versions of its kind, and what its path can't change.
+//!
+//! *Step 2 of a pod's journey.* Before: [`super::write_path`] has the object as it was and as it shall be. After: what
+//! changed is booked in `metadata.managedFields`, by the rules of [`crate::managed_fields`].
+//!
+//! # Invariants
+//! 1. What a strategy puts back to what it was is nobody's.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/endpoints/handlers/{create,update,patch}.go` (`scope.FieldManager`), `GetResetFields` of the storages.
+
+use serde_json::{Value, json};
+use stage1_kubectl::object::Object;
+use stage1_kubectl::resource::GroupVersionKind;
+use stage1_kubectl::status::Status;
+
+use super::convert;
+use super::write_path::WriteRequest;
+use crate::managed_fields::types::{ObjectType, built_in};
+use crate::managed_fields::updater::Versions;
+use crate::managed_fields::{self, Writer};
+use crate::registry::{self, ResourceInfo};
+use crate::schema::{self, zero};
+
+/// A path of fields.
+type Path = &'static [&'static str];
+
+/// The versions in which the objects of a resource are served.
+struct Served(&'static ResourceInfo);
+
+impl Served {
+    /// The same objects in another version.
+    fn in_version(&self, api_version: &str) -> Option<&'static ResourceInfo> {
+        let gvk = GroupVersionKind::from_api_version(api_version, self.0.kind);
+        let found = registry::find_kind(&gvk.group, &gvk.version, &gvk.kind)?;
+        let prefix = |info: &ResourceInfo| info.storage.map(|storage| storage.prefix);
+        (prefix(found) == prefix(self.0)).then_some(found)
+    }
+}
+
+impl Versions for Served {
+    fn api_version(&self) -> String {
+        self.0.group_version()
+    }
+
+    fn object_type(&self, api_version: &str) -> Option<ObjectType> {
+        self.in_version(api_version).map(|info| built_in::object_type(&info.gvk()))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let from = self.in_version(object["apiVersion"].as_str()?)?;
+        let to = self.in_version(api_version)?;
+        let stored = convert::to_stored(from, Object::from_value(object.clone()).ok()?);
+        Some(convert::to_served(to, &stored).into_owned().into_value())
+    }
+}
+
+/// What a request can't change, whatever it sends.
+fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [Path] {
+    const STATUS: &[Path] = &[&["status"]];
+    const SPEC: &[Path] = &[&["spec"]];
+    const POD_STATUS: &[Path] =
+        &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
+    match (subresource, resource.kind) {
+        ("", "CertificateSigningRequest") => &[&["spec"], &["status"]],
+        ("", _) if resource.subresource("status").is_none() => &[],
+        ("" | "finalize" | "ephemeralcontainers" | "resize" | "scale", _) => STATUS,
+        ("status", "Pod") => POD_STATUS,
+        ("status", "Deployment") => &[&["spec"], &["metadata", "labels"]],
+        ("approval", _) => &[&["spec"], &["status", "certificate"]],
+        _ => SPEC,
+    }
+}
+
+/// The kind's empty object.
+fn empty(resource: &ResourceInfo) -> Value {
+    let schema = schema::schema_for(&resource.gvk());
+    let bare = || json!({ "apiVersion": resource.group_version(), "kind": resource.kind, "metadata": {} });
+    schema.map_or_else(bare, zero::zero_object)
+}
+
+fn with_writer<T>(request: &WriteRequest<'_>, act: impl FnOnce(&Writer<'_>) -> T) -> T {
+    act(&Writer {
+        manager: &request.context.field_manager(),
+        subresource: request.subresource,
+        now: request.context.now,
+        versions: &Served(request.resource),
+        ignored: reset_fields(request.resource, request.subresource),
+    })
+}
+
+/// Books a write that isn't an apply; `old` is `None` for a new object.
+pub fn record(request: &WriteRequest<'_>, old: Option<&Object>, new: &mut Object) {
+    let mut value = std::mem::take(new).into_value();
+    with_writer(request, |writer| match old {
+        Some(old) => writer.record_update(old.as_value(), &mut value),
+        None => writer.record_update(&empty(request.resource), &mut value),
+    });
+    *new = Object::from_value(value).expect("books are kept in a map");
+}
+
+/// Leaves the times of the books alone if nothing else changed in the end.
+pub fn keep_times(old: &Object, new: &mut Object) {
+    let mut value = std::mem::take(new).into_value();
+    managed_fields::keep_times(old.as_value(), &mut value);
+    *new = Object::from_value(value).expect("books are kept in a map");
+}
+
+/// Lays an applied object over the live one, or makes a new one of it.
+///
+/// # Errors
+/// What can't be applied, and conflicts.
+pub fn apply(
+    request: &WriteRequest<'_>,
+    live: Option<&Object>,
+    applied: &Value,
+    force: bool,
+) -> Result<Object, Status> {
+    let empty = empty(request.resource);
+    let live = live.map_or(&empty, Object::as_value);
+    let merged = with_writer(request, |writer| writer.apply(live, &empty, applied, force))?;
+    let Some(schema) = schema::schema_for(&request.resource.gvk()) else {
+        return Object::from_value(merged).map_err(|e| Status::bad_request(e.to_string()));
+    };
+    let decoded = schema::decode_value(merged, schema);
+    if let Some(error) = decoded.error {
+        let shown = managed_fields::shown_object(applied);
+        let text = format!("failed to convert new typed object ({shown}) to object: {error}");
+        return Err(Status::failure(500, "", text));
+    }
+    let mut object = Object::from_value(decoded.value).map_err(|e| Status::bad_request(e.to_string()))?;
+    object.set_gvk(&request.resource.gvk());
+    Ok(object)
+}
