@@ -20,7 +20,7 @@
 //!
 //! # In Kubernetes
 //! `apimachinery/pkg/util/managedfields/internal/*.go`, `sigs.k8s.io/structured-merge-diff`. Left out: entries for what the
-//! server itself writes at start; a check of the books after admission webhooks.
+//! server itself writes at start; `managedFields: []` in a PUT (a patch may say it); a check of the books after admission webhooks.
 
 pub mod conflict;
 pub mod field_set;
@@ -233,7 +233,9 @@ fn take_books(object: &mut Value) -> Option<Value> {
 }
 
 fn put_books(object: &mut Value, written: Option<Value>) {
-    if let (Some(written), Some(metadata)) = (written, object.get_mut("metadata").and_then(Value::as_object_mut)) {
+    if let (Some(written), Some(metadata)) =
+        (written, object.get_mut("metadata").and_then(Value::as_object_mut))
+    {
         metadata.insert("managedFields".into(), written);
     }
 }

@@ -166,9 +166,8 @@ fn operation(info: &ResourceInfo, verb: &str, version: u8) -> Value {
         match version {
             2 => operation["consumes"] = media_types.copied().collect(),
             _ => {
-                let content = |media_type: &&str| {
-                    ((*media_type).to_owned(), json!({ "schema": { "type": "object" } }))
-                };
+                let content =
+                    |media_type: &&str| ((*media_type).to_owned(), json!({ "schema": { "type": "object" } }));
                 let content: serde_json::Map<String, Value> = media_types.map(content).collect();
                 operation["requestBody"] = json!({ "content": content, "required": true });
             }

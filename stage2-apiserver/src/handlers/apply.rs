@@ -25,11 +25,11 @@ use super::options::WriteOptions;
 use super::respond::Answer;
 use super::write_path::{self, WriteRequest};
 use super::{Routed, field_manager, pods};
-use crate::decode::FieldValidation;
 use crate::authorization::Authorizer;
+use crate::decode::FieldValidation;
 use crate::filters;
 use crate::managed_fields::types::built_in;
-use crate::managed_fields::{validate, shown_object};
+use crate::managed_fields::{shown_object, validate};
 
 /// The body's media type.
 pub const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -58,7 +58,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
             let new = field_manager::apply(&request, Some(current), &applied, options.force)?;
             warnings.clone()?;
             check_name(&new, routed)?;
-            pods::subresource_view(subresource, &new, current)
+            Ok(pods::subresource_view(subresource, &new, current))
         };
         match write_path::update_applied(&request, &change).await {
             Err(status) if status.code == 404 && subresource.is_empty() => {}
@@ -100,7 +100,9 @@ pub fn read(body: &[u8]) -> Result<Value, Status> {
         other => {
             let found = if other.is_array() { "array" } else { "string" };
             let go = "Go value of type map[string]interface {}";
-            Err(undecodable(&format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into {go}")))
+            Err(undecodable(&format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into {go}"
+            )))
         }
     }
 }

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::patch::{apply_json_patch, apply_merge_patch, apply_strategic};
 use stage1_kubectl::resource::GroupVersionKind;
@@ -177,6 +177,10 @@ fn read_patched(
         status
     };
     let mut warnings = Vec::new();
+    let empties_books = patched
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(|books| books.is_empty());
     let mut value = patched;
     if let Some(schema) = schema::schema_for(gvk) {
         let decoded = schema::decode_value(value, schema);
@@ -190,6 +194,10 @@ fn read_patched(
     }
     let mut object = Object::from_value(value).map_err(|e| Status::bad_request(e.to_string()))?;
     object.set_gvk(gvk);
+    if empties_books {
+        // Decoding drops an empty list; this one means something.
+        object.set("/metadata/managedFields", json!([{}]));
+    }
     Ok((object, warnings))
 }
 

@@ -13,12 +13,12 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::{FieldError, Status};
 
-use super::{Routed, apply, field_manager};
 use super::options::WriteOptions;
 use super::patch::{apply_patch, parse_patch};
 use super::respond::Answer;
 use super::update::check_identity;
 use super::write_path::{self, WriteRequest};
+use super::{Routed, apply, field_manager};
 use crate::decode::decode_body;
 use crate::negotiation::{body_format, media_type};
 use crate::registry::{ResourceInfo, StorageInfo};

@@ -81,6 +81,15 @@ impl WriteRequest<'_> {
         if self.resource.namespaced { self.context.namespace() } else { None }
     }
 
+    /// What the request may change: the object or its status.
+    fn part(&self) -> Part {
+        match self.subresource {
+            "ephemeralcontainers" => Part::EphemeralContainers,
+            "" | "resize" | "scale" => Part::Main,
+            _ => Part::Status,
+        }
+    }
+
     fn is_service(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "services"
     }
@@ -328,11 +337,7 @@ async fn gates_of_update(
     }
     server.admission.admit(&attributes, new, Some(old), &server.stores)?;
     policy::check_escalation(request.context, new, Some(old)).await?;
-    let part = match request.subresource {
-        "ephemeralcontainers" => Part::EphemeralContainers,
-        "" | "resize" | "scale" => Part::Main,
-        _ => Part::Status,
-    };
+    let part = request.part();
     let context = request.strategy_context();
     let mut transaction = Transaction::default();
     if request.is_service() && part == Part::Main {

@@ -213,7 +213,8 @@ fn named_fields(node: &Node, object_type: &ObjectType, id: TypeId) -> Node {
     for (element, below) in node.iter().filter(|(element, _)| *element != SELF) {
         let below = below.as_object().cloned().unwrap_or_default();
         let field = element.strip_prefix("f:");
-        let named = field.is_some_and(|name| atom.map.as_ref().is_some_and(|map| map.fields.contains_key(name)));
+        let named =
+            field.is_some_and(|name| atom.map.as_ref().is_some_and(|map| map.fields.contains_key(name)));
         let member = is_member(&below) || (named && !below.is_empty());
         let next = type_below(atom, field, element);
         let below = next.map_or_else(|| below.clone(), |next| named_fields(&below, object_type, next));

@@ -28,10 +28,14 @@ fn both(object_type: &ObjectType, id: TypeId, live: &Value, applied: &Value) -> 
         applied => object_type.form(id, applied),
     };
     match (form, live, applied) {
-        (Form::Map(MapType { atomic: false, .. }), Value::Object(entries), Value::Null) if !entries.is_empty() => {
+        (Form::Map(MapType { atomic: false, .. }), Value::Object(entries), Value::Null)
+            if !entries.is_empty() =>
+        {
             live.clone()
         }
-        (Form::List(ListType { atomic: false, .. }), Value::Array(items), Value::Null) if !items.is_empty() => {
+        (Form::List(ListType { atomic: false, .. }), Value::Array(items), Value::Null)
+            if !items.is_empty() =>
+        {
             live.clone()
         }
         (Form::Map(map), Value::Object(old), Value::Object(new))

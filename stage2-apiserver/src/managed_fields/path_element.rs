@@ -58,7 +58,9 @@ pub fn canonical(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
     match kind {
         "f" => Some(text.to_owned()),
-        "k" => serde_json::from_str::<Map<String, Value>>(rest).ok().map(|key| format!("k:{}", Value::Object(key))),
+        "k" => serde_json::from_str::<Map<String, Value>>(rest)
+            .ok()
+            .map(|key| format!("k:{}", Value::Object(key))),
         "v" => serde_json::from_str::<Value>(rest).ok().map(|value| format!("v:{value}")),
         "i" => rest.parse::<u64>().ok().map(|index| format!("i:{index}")),
         _ => None,

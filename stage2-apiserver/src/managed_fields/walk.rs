@@ -128,12 +128,7 @@ impl Changes {
     }
 }
 
-fn differences(
-    object_type: &ObjectType,
-    id: TypeId,
-    old: Option<&Value>,
-    new: Option<&Value>,
-) -> Changes {
+fn differences(object_type: &ObjectType, id: TypeId, old: Option<&Value>, new: Option<&Value>) -> Changes {
     let Some(shown) = new.or(old) else { return Changes::default() };
     let form = object_type.form(id, shown);
     if let (Some(old_value), Some(new_value)) = (old, new)
@@ -209,9 +204,8 @@ fn list_differences(
         return changes;
     }
     let (old, new) = (grouped(list, old), grouped(list, new));
-    let item = |before: Option<&Value>, after: Option<&Value>| {
-        differences(object_type, list.element, before, after)
-    };
+    let item =
+        |before: Option<&Value>, after: Option<&Value>| differences(object_type, list.element, before, after);
     let gone = old.iter().filter(|(element, _)| find(&new, element).is_empty());
     for (element, before, after) in new
         .iter()

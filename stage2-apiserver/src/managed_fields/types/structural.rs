@@ -70,7 +70,8 @@ fn convert(builder: &mut Builder, schema: &Value) -> TypeId {
 }
 
 fn keys(schema: &Value) -> Vec<Key> {
-    let names = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names =
+        schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let default = |name: &str| schema["items"]["properties"][name].get("default").cloned();
     let mut keys: Vec<Key> =
         names.map(|name| Key { name: name.to_owned(), default: default(name) }).collect();
