@@ -23,7 +23,8 @@ use jiff::Timestamp;
 use stage1_kubectl::object::Object;
 use stage1_kubectl::status::Status;
 
-use crate::registry;
+use crate::handlers::field_manager;
+use crate::registry::{self, ResourceInfo};
 use crate::store::{Store, Stores};
 use crate::watch_cache::CachedObject;
 
@@ -80,24 +81,40 @@ async fn apply(stores: &Stores, expected: Object) -> Result<(), Status> {
     let info = registry::find_kind(&gvk.group, &gvk.version, &gvk.kind)
         .ok_or_else(|| Status::internal(format!("{} isn't registered", gvk.group_kind())))?;
     let store = stores.of(info);
-    match update(&store, &expected).await {
+    match update(info, &store, &expected).await {
         Err(status) if status.code == 404 => {}
         done => return done,
     }
     let mut new = expected.clone();
+    field_manager::record_own(info, manager_of(info), Timestamp::now(), None, &mut new);
     new.set_uid(&uuid::Uuid::new_v4().to_string());
     new.set("/metadata/creationTimestamp", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     match store.create(new, false).await {
         // Another server was faster.
-        Err(status) if status.reason == "AlreadyExists" => update(&store, &expected).await,
+        Err(status) if status.reason == "AlreadyExists" => update(info, &store, &expected).await,
         created => created.map(drop),
     }
 }
 
-async fn update(store: &Store, expected: &Object) -> Result<(), Status> {
+/// In whose name the server writes of its own accord.
+fn manager_of(info: &ResourceInfo) -> &'static str {
+    match info.group {
+        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
+        _ => "kube-apiserver",
+    }
+}
+
+async fn update(info: &'static ResourceInfo, store: &Store, expected: &Object) -> Result<(), Status> {
     let change = |current: std::sync::Arc<CachedObject>| {
-        let repaired = reconcile::repaired(&current.object, expected);
-        std::future::ready(Ok(repaired.unwrap_or_else(|| current.object.clone())))
+        let object = match reconcile::repaired(&current.object, expected) {
+            Some(mut repaired) => {
+                let old = Some(&current.object);
+                field_manager::record_own(info, manager_of(info), Timestamp::now(), old, &mut repaired);
+                repaired
+            }
+            None => current.object.clone(),
+        };
+        std::future::ready(Ok(object))
     };
     store.update(expected.namespace(), expected.name(), false, change).await.map(drop)
 }

@@ -19,8 +19,8 @@
 //! 3. An object whose books were emptied (`managedFields: [{}]`) has none until it is applied again.
 //!
 //! # In Kubernetes
-//! `apimachinery/pkg/util/managedfields/internal/*.go`, `sigs.k8s.io/structured-merge-diff`. Left out: entries for what the
-//! server itself writes at start; `managedFields: []` in a PUT (a patch may say it); a check of the books after admission webhooks.
+//! `apimachinery/pkg/util/managedfields/internal/*.go`, `sigs.k8s.io/structured-merge-diff`. Left out:
+//! `managedFields: []` in a PUT (a patch may say it); a check of the books after admission webhooks.
 
 pub mod conflict;
 pub mod field_set;
@@ -48,6 +48,8 @@ use updater::{Rules, Versions};
 
 /// The owner of what an object had before it was first applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager of a client that says nothing of itself.
+const UNKNOWN_MANAGER: &str = "unknown";
 /// Longest manager that is made of a user agent.
 const MANAGER_MAX_LENGTH: usize = 128;
 
@@ -96,7 +98,7 @@ impl Writer<'_> {
 
     fn entry(&self, manager: &str, operation: Operation) -> Entry {
         Entry {
-            manager: manager.to_owned(),
+            manager: if manager.is_empty() { UNKNOWN_MANAGER } else { manager }.to_owned(),
             operation,
             api_version: self.versions.api_version(),
             time: Some(self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),

@@ -60,8 +60,11 @@ async fn replay(clients: &mut Clients, record: &Value) -> Option<String> {
         // The record doesn't say what was sent; nothing is in it that matters.
         request["body"] = json!({});
     }
+    // These were sent by a client that says nothing of itself.
+    request["headers"] = json!({ "User-Agent": "" });
     if let Some(who) = record.get("as") {
-        request["headers"] = json!({ "Impersonate-User": who["user"], "Impersonate-Group": who["groups"] });
+        request["headers"]["Impersonate-User"] = who["user"].clone();
+        request["headers"]["Impersonate-Group"] = who["groups"].clone();
     }
     let by = request["by"].as_str().unwrap_or("admin").to_owned();
     let client = match () {

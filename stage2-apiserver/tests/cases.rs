@@ -15,7 +15,7 @@ mod support {
 use serde_json::{Value, json};
 use support::compare::difference;
 use support::raw::{Answer, Raw};
-use support::replay::{Tally, ask, cases_dir, judge, namespace, records, start};
+use support::replay::{BY_CONTROLLERS, Tally, ask, cases_dir, judge, namespace, records, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn discovery_is_as_recorded() {
@@ -102,7 +102,7 @@ async fn errors_are_as_recorded() {
         let answer = ask(&mut client, &record["request"]).await;
         tally.add(&name, judge(&record["response"], &answer));
     }
-    tally.finish("errors", 107);
+    tally.finish("errors", 109);
 }
 
 /// Does the quota controller's first count: nothing is used.
@@ -115,7 +115,7 @@ async fn count_quota(client: &mut Raw, path: &str, mut quota: Value) {
     let used: serde_json::Map<String, Value> = names.map(|(name, _)| (name.clone(), json!("0"))).collect();
     quota["status"] = json!({ "hard": hard, "used": used });
     let name = quota["metadata"]["name"].as_str().unwrap_or("").to_owned();
-    assert_eq!(client.json("PUT", &format!("{path}/{name}/status"), &quota).await.code, 200);
+    assert_eq!(client.json("PUT", &format!("{path}/{name}/status?{BY_CONTROLLERS}"), &quota).await.code, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +152,7 @@ async fn creates_are_as_recorded() {
         let answer = ask(&mut client, &request).await;
         tally.add(&name, judge(&record["response"], &answer));
     }
-    tally.finish("create", 1215);
+    tally.finish("create", 1221);
 }
 
 /// The object as it was read, with some fields set or (`<removed>`) taken away.
@@ -182,7 +182,12 @@ async fn patches_are_as_recorded() {
         }
         let mut outcome = None;
         for (index, step) in steps.iter().enumerate() {
-            let mut answer = ask(&mut client, &step["request"]).await;
+            let mut request = step["request"].clone();
+            if let Some(change) = request.get("change").and_then(Value::as_object).cloned() {
+                let path = request["path"].as_str().unwrap_or("").split('?').next().unwrap_or("").to_owned();
+                request["body"] = changed(client.get(&path).await.json(), &change);
+            }
+            let mut answer = ask(&mut client, &request).await;
             let mut expected = step["response"].clone();
             without_controllers(&mut expected["body"], &mut answer);
             outcome = judge(&expected, &answer).map(|why| format!("step {index}: {why}"));
@@ -196,7 +201,7 @@ async fn patches_are_as_recorded() {
         client.json("DELETE", &object, &json!({ "gracePeriodSeconds": 0 })).await;
         tally.add(&name, outcome);
     }
-    tally.finish("patch", 17);
+    tally.finish("patch", 33);
 }
 
 /// A controller manager was running when the records were made, and wrote a Deployment's status.

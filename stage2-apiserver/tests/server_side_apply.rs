@@ -74,6 +74,46 @@ async fn scale_and_status_are_booked_and_applied_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sending_an_object_back_as_it_was_read_changes_nothing() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "metadata": { "name": "p" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }], "automountServiceAccountToken": false },
+    });
+    assert_eq!(client.json("POST", pods, &pod).await.code, 201);
+    let path = format!("{pods}/p");
+    let mut running = client.get(&path).await.json();
+    assert!(owner(&running, "oracle", "")["f:spec"].is_object(), "{running}");
+    running["status"]["phase"] = json!("Running");
+    let status = format!("{path}/status?fieldManager=kubelet");
+    let written = client.json("PUT", &status, &running).await.json();
+    assert_eq!(owner(&written, "kubelet", "status"), json!({ "f:status": { "f:phase": {} } }));
+    assert_ne!(written["metadata"]["resourceVersion"], running["metadata"]["resourceVersion"]);
+    for same in [&path, &format!("{path}?fieldManager=other"), &status] {
+        assert_eq!(client.json("PUT", same, &written).await.json(), written, "{same}");
+    }
+    // Nor does a client that knows no books lose them.
+    let mut bookless = written.clone();
+    bookless["metadata"].as_object_mut().unwrap().remove("managedFields");
+    for same in [&path, &status] {
+        assert_eq!(client.json("PUT", same, &bookless).await.json(), written, "{same}");
+    }
+    let empty = json!({ "metadata": { "labels": {} } });
+    let patched = client
+        .send(
+            "PATCH",
+            &format!("{path}?fieldManager=other"),
+            &[("content-type", "application/merge-patch+json")],
+            empty.to_string(),
+        )
+        .await;
+    assert_eq!(patched.json(), written);
+    cluster.cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn managers_that_speak_different_versions_share_an_autoscaler() {
     let cluster = cluster().await;
     let mut client = Raw::admin(&cluster);
@@ -148,7 +188,7 @@ async fn a_key_that_is_there_twice_is_warned_of_or_refused() {
     assert_eq!(refused.json()["message"], message);
     let warned = client.send("PATCH", path, &[("content-type", APPLY)], body).await;
     assert_eq!(warned.json()["data"]["a"], "2");
-    assert!(warned.header("warning").contains("already set in map"), "{:?}", warned.headers);
+    assert_eq!(warned.header("warning"), r#"299 - "line 6: key \"a\" already set in map""#);
     cluster.cluster.stop().await;
 }
 

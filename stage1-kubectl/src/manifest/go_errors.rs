@@ -34,7 +34,10 @@ pub(super) fn tab(text: &str, found_at: usize) -> Option<String> {
 /// The go-yaml text for a fault that our reader found at a line and column (both from 1).
 pub(super) fn yaml(text: &str, message: &str, line: usize, column: usize) -> String {
     let has = |words: &str| message.contains(words);
-    let scanner = |why: &str| format!("yaml: line {line}: {why}");
+    let scanner = |why: &str| match line {
+        0 | 1 => format!("yaml: {why}"),
+        line => format!("yaml: line {line}: {why}"),
+    };
     let parser = |why: &str| match line {
         0 | 1 => format!("yaml: {why}"),
         line => format!("yaml: line {}: {why}", line - 1),

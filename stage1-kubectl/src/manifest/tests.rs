@@ -32,6 +32,7 @@ fn mistakes_are_named() {
         ("x: 1\na: 'b\n", "yaml: line 3: found unexpected end of stream"),
         ("x: 1\na: *b\n", "yaml: unknown anchor 'b' referenced"),
         ("a: {{ .x }}\n", "yaml: invalid map key: map[interface {}]interface {}{\".x\":interface {}(nil)}"),
+        ("a: b: c", "yaml: mapping values are not allowed in this context"),
         ("x: 1\na: \"b\" c\n", "yaml: line 1: did not find expected key"),
     ];
     for (text, wanted) in cases {

@@ -17,6 +17,7 @@ use stage1_kubectl::object::Object;
 use tokio_util::sync::CancellationToken;
 
 use super::{apply, defaults::object};
+use crate::handlers::field_manager;
 use crate::registry;
 use crate::store::Stores;
 use crate::watch_cache::CachedObject;
@@ -73,6 +74,8 @@ pub async fn run(stores: Stores, hostname: String, id: String, stop: Cancellatio
         let renew = |current: Arc<CachedObject>| {
             let mut renewed = current.object.clone();
             renewed.set("/spec", expected.get("/spec").cloned().unwrap_or_default());
+            let old = Some(&current.object);
+            field_manager::record_own(info, "kube-apiserver", Timestamp::now(), old, &mut renewed);
             std::future::ready(Ok(renewed))
         };
         let renewed = stores.of(info).update(expected.namespace(), expected.name(), false, renew).await;

@@ -52,7 +52,7 @@ pub fn cron_job(value: &mut Value) {
     default_to(spec, "successfulJobsHistoryLimit", 3);
     default_to(spec, "failedJobsHistoryLimit", 1);
     let job_spec = child_mut(child_mut(spec, "jobTemplate"), "spec");
-    pod::pod_spec(child_mut(child_mut(job_spec, "template"), "spec"));
+    pod::template(child_mut(job_spec, "template"));
     if let Some(policy) = present_mut(job_spec, "podFailurePolicy") {
         for rule in items_mut(policy, "rules") {
             items_mut(rule, "onPodConditions")

@@ -23,8 +23,33 @@ pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 /// `terminationMessagePath`.
 pub const TERMINATION_MESSAGE_PATH_DEFAULT: &str = "/dev/termination-log";
 
+/// Annotations of releases before 1.8, when init containers had no field: nobody reads them, and they aren't kept.
+const OLD_INIT_CONTAINERS: [&str; 4] = [
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+];
+
+fn drop_old_annotations(owner: &mut Value) {
+    let Some(metadata) = owner.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    let before = annotations.len();
+    annotations.retain(|name, _| !OLD_INIT_CONTAINERS.contains(&name.as_str()));
+    if annotations.is_empty() && before > 0 {
+        metadata.remove("annotations");
+    }
+}
+
+/// A template in a workload.
+pub fn template(template: &mut Value) {
+    drop_old_annotations(template);
+    pod_spec(child_mut(template, "spec"));
+}
+
 /// A Pod: its spec, service links, and requests from limits.
 pub fn pod(pod: &mut Value) {
+    drop_old_annotations(pod);
     let spec = child_mut(pod, "spec");
     for name in ["initContainers", "containers"] {
         items_mut(spec, name).for_each(requests_from_limits);

@@ -21,13 +21,12 @@ const DEFAULT_PROGRESS_DEADLINE_SECONDS: i64 = 600;
 
 /// The spec of `spec.template`.
 pub fn template_of(owner: &mut Value) {
-    let template = child_mut(child_mut(owner, "spec"), "template");
-    pod::pod_spec(child_mut(template, "spec"));
+    pod::template(child_mut(child_mut(owner, "spec"), "template"));
 }
 
 /// PodTemplate.
 pub fn pod_template(value: &mut Value) {
-    pod::pod_spec(child_mut(child_mut(value, "template"), "spec"));
+    pod::template(child_mut(value, "template"));
 }
 
 /// Deployment.

@@ -112,13 +112,15 @@ fn duplicate_keys(body: &[u8], validation: FieldValidation) -> Result<Vec<String
     if validation == FieldValidation::Ignore {
         return Ok(Vec::new());
     }
-    let found = std::str::from_utf8(body).ok().and_then(manifest::duplicate_key);
-    let Some(why) = found.map(|why| format!("error converting YAML to JSON: {why}")) else {
+    let Some(why) = std::str::from_utf8(body).ok().and_then(manifest::duplicate_key) else {
         return Ok(Vec::new());
     };
     match validation {
-        FieldValidation::Strict => Err(Status::bad_request(format!("error strict decoding YAML: {why}"))),
-        _ => Ok(vec![why]),
+        FieldValidation::Strict => Err(Status::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {why}"
+        ))),
+        // A header has one line: the findings without their heading.
+        _ => Ok(why.lines().skip(1).map(|line| line.trim().to_owned()).collect()),
     }
 }
 

@@ -9,6 +9,7 @@
 //! # In Kubernetes
 //! `apiserver/pkg/endpoints/handlers/{create,update,patch}.go` (`scope.FieldManager`), `GetResetFields` of the storages.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
@@ -21,6 +22,7 @@ use crate::managed_fields::updater::Versions;
 use crate::managed_fields::{self, Writer};
 use crate::registry::{self, ResourceInfo};
 use crate::schema::{self, zero};
+use crate::strategies::core::DEPRECATED_TEMPLATE_GENERATION;
 
 /// A path of fields.
 type Path = &'static [&'static str];
@@ -92,11 +94,61 @@ fn with_writer<T>(request: &WriteRequest<'_>, act: impl FnOnce(&Writer<'_>) -> T
 /// Books a write that isn't an apply; `old` is `None` for a new object.
 pub fn record(request: &WriteRequest<'_>, old: Option<&Object>, new: &mut Object) {
     let mut value = std::mem::take(new).into_value();
-    with_writer(request, |writer| match old {
-        Some(old) => writer.record_update(old.as_value(), &mut value),
-        None => writer.record_update(&empty(request.resource), &mut value),
-    });
+    let lent = old.is_none() && lend_labels(request.resource, &mut value);
+    if request.subresource.is_empty() {
+        count_template(request.resource, &mut value);
+    }
+    with_writer(request, |writer| writer.record(request.resource, old, &mut value));
+    if let (true, Some(metadata)) = (lent, value["metadata"].as_object_mut()) {
+        metadata.remove("labels");
+    }
     *new = Object::from_value(value).expect("books are kept in a map");
+}
+
+/// Books what the server writes of its own accord.
+pub fn record_own(
+    resource: &'static ResourceInfo,
+    manager: &str,
+    now: Timestamp,
+    old: Option<&Object>,
+    new: &mut Object,
+) {
+    let mut value = std::mem::take(new).into_value();
+    // A Namespace's finalizer is its strategy's doing, wherever it comes from.
+    const NAMESPACE: &[Path] = &[&["spec"], &["status"]];
+    let ignored = if resource.kind == "Namespace" { NAMESPACE } else { reset_fields(resource, "") };
+    let writer = Writer { manager, subresource: "", now, versions: &Served(resource), ignored };
+    writer.record(resource, old, &mut value);
+    *new = Object::from_value(value).expect("books are kept in a map");
+}
+
+impl Writer<'_> {
+    fn record(&self, resource: &ResourceInfo, old: Option<&Object>, new: &mut Value) {
+        match old {
+            Some(old) => self.record_update(old.as_value(), new),
+            None => self.record_update(&empty(resource), new),
+        }
+    }
+}
+
+/// A new Job without labels has its template's by default. The strategy adds to both later, so until then they are only lent.
+fn lend_labels(resource: &ResourceInfo, job: &mut Value) -> bool {
+    let filled = |labels: Option<&Value>| labels.and_then(Value::as_object).is_some_and(|l| !l.is_empty());
+    let labels = job.pointer("/spec/template/metadata/labels").cloned();
+    if resource.kind != "Job" || filled(job.pointer("/metadata/labels")) || !filled(labels.as_ref()) {
+        return false;
+    }
+    job["metadata"]["labels"] = labels.unwrap_or_default();
+    true
+}
+
+/// Every DaemonSet counts its template's generations in an annotation, from 0 when a client leaves it out.
+fn count_template(resource: &ResourceInfo, daemon_set: &mut Value) {
+    if resource.kind == "DaemonSet"
+        && daemon_set["metadata"]["annotations"].get(DEPRECATED_TEMPLATE_GENERATION).is_none()
+    {
+        daemon_set["metadata"]["annotations"][DEPRECATED_TEMPLATE_GENERATION] = json!("0");
+    }
 }
 
 /// Leaves the times of the books alone if nothing else changed in the end.

@@ -75,7 +75,7 @@ fn encode(format: Format, value: &Value) -> (Format, Vec<u8>) {
             Err(_) => encode(Format::Json, value),
         },
         Format::Json => (format, serde_json::to_vec(value).expect("a JSON value serialises")),
-        Format::Yaml => (format, serde_yaml::to_string(value).expect("a JSON value is YAML").into_bytes()),
+        Format::Yaml => (format, to_yaml(value).into_bytes()),
     }
 }
 

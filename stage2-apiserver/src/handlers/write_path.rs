@@ -166,7 +166,6 @@ pub async fn create(request: &mut WriteRequest<'_>, sent: Object) -> Result<Obje
 }
 
 /// The same for an object that was applied.
-///
 /// # Errors
 /// Those of [`create`].
 pub async fn create_applied(request: &mut WriteRequest<'_>, sent: Object) -> Result<Object, Status> {
@@ -214,6 +213,7 @@ async fn gates_of_create(
     settle_caches(request).await?;
     ensure_namespace(&mut object, request.namespace())?;
     strategy.default(&mut object);
+    strategies::create::wipe_object_meta_system_fields(&mut object);
     if books == Books::Open {
         field_manager::record(request, None, &mut object);
     }
@@ -262,8 +262,10 @@ fn committed(request: &WriteRequest<'_>, cached: &Arc<CachedObject>) -> Object {
         let user = &request.context.user.name;
         request.step_at_start(&object, &format!("authenticated as {user}"), "the request's credentials");
         request.step_at_start(&object, "authorised", &request.context.authorized_by());
-        let part = if request.subresource.is_empty() { "" } else { request.subresource };
-        let what = if part.is_empty() { "object".to_owned() } else { format!("/{part}") };
+        let what = match request.subresource {
+            "" => "object".to_owned(),
+            part => format!("/{part}"),
+        };
         request.step(
             &object,
             &format!("committed at revision {}", cached.revision),
@@ -293,7 +295,6 @@ pub async fn update(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<O
 }
 
 /// The same for a change that is an apply.
-///
 /// # Errors
 /// Those of [`update`].
 pub async fn update_applied(request: &WriteRequest<'_>, change: &Change<'_>) -> Result<Object, Status> {

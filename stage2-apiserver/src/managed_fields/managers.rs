@@ -42,7 +42,7 @@ pub enum Source {
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The manager's name, empty for a client without a name.
+    /// The manager's name.
     pub manager: String,
     /// How it writes.
     pub operation: Operation,

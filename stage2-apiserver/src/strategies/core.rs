@@ -49,7 +49,7 @@ pub fn persistent_volume_claim_create(claim: &mut Value, _: &Context) {
 }
 
 /// Annotation that carries the old field `templateGeneration`.
-const DEPRECATED_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub const DEPRECATED_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// A new DaemonSet has its template's first generation.
 pub fn daemon_set_create(set_: &mut Value, _: &Context) {

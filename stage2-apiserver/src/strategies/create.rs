@@ -31,11 +31,16 @@ pub fn random_suffix(mut random: u64) -> String {
     (0..RANDOM_LENGTH).map(pick).collect()
 }
 
-/// Gives a new object its identity. `random` makes the end of a generated name.
-pub fn fill_object_meta_system_fields(object: &mut Object, uid: &str, now: Timestamp, random: u64) {
+/// Takes away what only the server says of an object; no client owns it by sending it.
+pub fn wipe_object_meta_system_fields(object: &mut Object) {
     for server_owned in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove(&format!("/metadata/{server_owned}"));
     }
+}
+
+/// Gives a new object its identity. `random` makes the end of a generated name.
+pub fn fill_object_meta_system_fields(object: &mut Object, uid: &str, now: Timestamp, random: u64) {
+    wipe_object_meta_system_fields(object);
     object.set("/metadata/creationTimestamp", now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     object.set_uid(uid);
     let prefix = object.generate_name();

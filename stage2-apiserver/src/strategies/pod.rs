@@ -9,13 +9,14 @@ use super::{Context, qos};
 use crate::validation::fields::{at, child, child_mut, items_mut, list, remove, set, text, texts};
 
 /// A new pod.
-pub fn create(pod: &mut Value, _: &Context) {
+pub fn create(pod: &mut Value, context: &Context) {
     let class = qos::compute_pod_qos(child(pod, "spec"));
     let gated = !list(child(pod, "spec"), "schedulingGates").is_empty();
     set(pod, "status", json!({"phase": "Pending", "qosClass": class}));
     if gated {
         let condition = json!({
-            "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+            "type": "PodScheduled", "status": "False", "lastProbeTime": null,
+            "lastTransitionTime": context.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
         });
         set(child_mut(pod, "status"), "conditions", vec![condition]);

@@ -118,9 +118,10 @@ impl Raw {
         Answer { code: head.status.as_u16(), headers: head.headers, body }
     }
 
-    /// Sends JSON.
+    /// Sends JSON, as the client whose requests were recorded.
     pub async fn json(&mut self, method: &str, path: &str, body: &serde_json::Value) -> Answer {
-        self.send(method, path, &[("content-type", "application/json")], body.to_string()).await
+        let headers = [("content-type", "application/json"), ("user-agent", "oracle/1.0")];
+        self.send(method, path, &headers, body.to_string()).await
     }
 
     /// GET.

@@ -9,9 +9,12 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use stage1_kubectl::resource::GroupVersionKind;
 
-use super::{Atom, DEDUCED, Key, ListType, MapType, ObjectType, Scalar, TypeId, Types};
+use super::{Atom, DEDUCED, Key, ListType, MapType, ObjectType, Scalar, TypeId, Types, UNTYPED_ATOMIC};
 use crate::schema::list_types::{self, MapKey, Topology};
 use crate::schema::{self, Absent, Shape, roots, zero};
+
+/// Fields that hold an object of another kind (`RawExtension`): owned as a whole.
+const FOREIGN_OBJECTS: &[(&str, &str)] = &[("io.k8s.api.apps.v1.ControllerRevision", "data")];
 
 /// All types with the definitions' names.
 struct Table {
@@ -69,7 +72,9 @@ impl Builder {
         let mut fields = HashMap::with_capacity(definition.fields.len());
         for (field, known) in &definition.fields {
             let topology = row.and_then(|row| row.field(field));
-            fields.insert(field.clone(), self.shape(&known.shape, topology));
+            let is_foreign = FOREIGN_OBJECTS.contains(&(name, field));
+            let id = if is_foreign { UNTYPED_ATOMIC } else { self.shape(&known.shape, topology) };
+            fields.insert(field.clone(), id);
         }
         self.types.set(id, Atom { map: Some(MapType { fields, element: None, atomic }), ..Atom::default() });
         id
