@@ -61,7 +61,7 @@ async fn replay(clients: &mut Clients, record: &Value) -> Option<String> {
         request["body"] = json!({});
     }
     // These were sent by a client that says nothing of itself.
-    request["headers"] = json!({ "User-Agent": "" });
+    request["headers"]["User-Agent"] = json!("");
     if let Some(who) = record.get("as") {
         request["headers"]["Impersonate-User"] = who["user"].clone();
         request["headers"]["Impersonate-Group"] = who["groups"].clone();

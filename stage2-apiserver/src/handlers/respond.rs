@@ -22,6 +22,7 @@ use http_body_util::{BodyExt, Full};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stage1_kubectl::status::Status;
+use stage1_kubectl::yaml::to_yaml;
 
 use crate::negotiation::{Format, Negotiated, Transform};
 use crate::protobuf;

@@ -262,10 +262,8 @@ fn committed(request: &WriteRequest<'_>, cached: &Arc<CachedObject>) -> Object {
         let user = &request.context.user.name;
         request.step_at_start(&object, &format!("authenticated as {user}"), "the request's credentials");
         request.step_at_start(&object, "authorised", &request.context.authorized_by());
-        let what = match request.subresource {
-            "" => "object".to_owned(),
-            part => format!("/{part}"),
-        };
+        let part = request.subresource;
+        let what = if part.is_empty() { "object".to_owned() } else { format!("/{part}") };
         request.step(
             &object,
             &format!("committed at revision {}", cached.revision),
