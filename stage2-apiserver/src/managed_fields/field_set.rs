@@ -198,7 +198,7 @@ fn prune_path(node: &mut Node, path: &[&str]) {
 fn collect(node: &Node, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     let elements = || node.iter().filter(|(element, _)| *element != SELF);
     for (element, _) in elements().filter(|(_, below)| below.as_object().is_some_and(is_member)) {
-        found.push([path.as_slice(), &[element.clone()]].concat());
+        found.push([path.as_slice(), std::slice::from_ref(element)].concat());
     }
     for (element, below) in elements() {
         path.push(element.clone());

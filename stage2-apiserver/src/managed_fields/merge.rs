@@ -39,12 +39,12 @@ fn both(object_type: &ObjectType, id: TypeId, live: &Value, applied: &Value) -> 
             live.clone()
         }
         (Form::Map(map), Value::Object(old), Value::Object(new))
-            if !map.atomic && !(old.is_empty() && new.is_empty()) =>
+            if !(map.atomic || old.is_empty() && new.is_empty()) =>
         {
             Value::Object(maps(object_type, map, old, new))
         }
         (Form::List(list), Value::Array(old), Value::Array(new))
-            if !list.atomic && !(old.is_empty() && new.is_empty()) =>
+            if !(list.atomic || old.is_empty() && new.is_empty()) =>
         {
             Value::Array(lists(object_type, list, old, new))
         }
