@@ -9,7 +9,7 @@
 //! another value gets a conflict instead of a quiet fight, and a field that its only owner no longer names is removed.
 //!
 //! Every other write is booked too, or the books would lie: what it changed becomes its writer's. That is a comparison of
-//! the old object with the new one, along the types of the kind ([`types`]), and it is done before admission: what a
+//! the old object with the new one, along the types of the kind ([`field_types`]), and it is done before admission: what a
 //! plugin adds is nobody's.
 //!
 //! # Invariants
@@ -24,13 +24,13 @@
 
 pub mod conflict;
 pub mod field_set;
+pub mod field_types;
 pub mod last_applied;
 pub mod managers;
 pub mod merge;
 pub mod path_element;
 #[cfg(test)]
 mod tests;
-pub mod types;
 pub mod updater;
 pub mod validate;
 pub mod walk;
@@ -161,7 +161,8 @@ impl Writer<'_> {
     pub fn apply(&self, live: &Value, empty: &Value, applied: &Value, force: bool) -> Result<Value, Status> {
         self.check_applied(applied, empty)?;
         let api_version = self.versions.api_version();
-        let object_type = self.versions.object_type(&api_version).unwrap_or_else(types::ObjectType::deduced);
+        let object_type =
+            self.versions.object_type(&api_version).unwrap_or_else(field_types::ObjectType::deduced);
         let mut live = live.clone();
         let mut managers = Managers::read(take_books(&mut live), Source::Store).unwrap_or_default();
         if managers.0.is_empty() {

@@ -28,7 +28,7 @@ use super::{Routed, field_manager, pods};
 use crate::authorization::Authorizer;
 use crate::decode::FieldValidation;
 use crate::filters;
-use crate::managed_fields::types::built_in;
+use crate::managed_fields::field_types::built_in;
 use crate::managed_fields::{shown_object, validate};
 
 /// The body's media type.

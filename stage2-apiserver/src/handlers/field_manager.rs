@@ -17,7 +17,7 @@ use stage1_kubectl::status::Status;
 
 use super::convert;
 use super::write_path::WriteRequest;
-use crate::managed_fields::types::{ObjectType, built_in};
+use crate::managed_fields::field_types::{ObjectType, built_in};
 use crate::managed_fields::updater::Versions;
 use crate::managed_fields::{self, Writer};
 use crate::registry::{self, ResourceInfo};

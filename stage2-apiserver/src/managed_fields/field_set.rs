@@ -15,8 +15,8 @@
 
 use serde_json::{Map, Value};
 
+use super::field_types::{Atom, ObjectType, TypeId};
 use super::path_element;
-use super::types::{Atom, ObjectType, TypeId};
 
 /// One level of a set.
 pub type Node = Map<String, Value>;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::conflict::Conflict;
 use super::field_set::FieldSet;
-use super::types::ObjectType;
+use super::field_types::ObjectType;
 use super::walk::fields_of;
 
 /// The manager that this is about.

@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::field_types::{Form, ListType, MapType, ObjectType, TypeId};
 use super::path_element;
-use super::types::{Form, ListType, MapType, ObjectType, TypeId};
 
 /// Lays `applied` over `live`.
 pub fn merge(object_type: &ObjectType, live: &Value, applied: &Value) -> Value {

@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value};
 
-use super::types::ListType;
+use super::field_types::ListType;
 
 /// A field of a struct or an entry of a map.
 pub fn field(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::types::{ObjectType, built_in, structural};
+use super::field_types::{ObjectType, built_in, structural};
 use super::updater::Versions;
 use super::walk::{compare, fields_of};
 use super::*;

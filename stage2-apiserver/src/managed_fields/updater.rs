@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use super::conflict::Conflict;
 use super::field_set::FieldSet;
+use super::field_types::ObjectType;
 use super::managers::{Entry, Managers};
 use super::merge::merge;
-use super::types::ObjectType;
 use super::walk::{Comparison, compare, fields_of, without};
 
 /// The versions of a kind.

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::field_types::{Form, ObjectType, Scalar, TypeId};
 use super::path_element;
-use super::types::{Form, ObjectType, Scalar, TypeId};
 
 /// What doesn't fit the type; `None` if all does. Several findings are a list, a line each.
 pub fn validate(object_type: &ObjectType, value: &Value) -> Option<String> {

@@ -16,8 +16,8 @@
 use serde_json::Value;
 
 use super::field_set::{self, FieldSet, Node, attach, mark};
+use super::field_types::{Form, ListType, MapType, ObjectType, TypeId};
 use super::path_element;
-use super::types::{Form, ListType, MapType, ObjectType, TypeId};
 
 /// The fields that a value sets.
 pub fn fields_of(object_type: &ObjectType, value: &Value) -> FieldSet {
