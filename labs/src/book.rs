@@ -3,7 +3,7 @@
 //! mdbook copies an unknown anchor, an unclosed one or a missing file into the page as if nothing had happened. A reader
 //! would see a hole where the code should be, so our check fails on each of them, on a Rust block that is no include
 //! (it would rot), on a link to a page or heading that isn't there, on a test that is named but gone, and on a block without contents.
-//! [`chapter`] holds chapters to their template, [`appendix`] makes the pages that are collected from module docs, [`console`] takes
+//! [`chapter`] holds chapters to their template, [`front_matter`] compares what is said about a chapter with the chapter, [`appendix`] makes the pages that are collected from module docs, [`console`] takes
 //! blocks of commands apart, so that a test can run them.
 //!
 //! # Invariants
@@ -11,7 +11,8 @@
 //! 2. Every block marked `rust` consists of one include.
 //! 3. Every relative link leads to a file, and its `#part` to a heading of it.
 //! 4. Every `file.rs::test` names a function of that file.
-//! 5. A console block is run by a test, or a comment above it says why not.
+//! 5. A console block is run by a test, or a comment above it says why not; then it shows no output.
+//! 6. What is typed stands in console blocks, in a form that the test reads: at the beginning of a line, one line a command.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes; mdbook's preprocessor `links` expands includes in the same way.
@@ -19,6 +20,7 @@
 pub mod appendix;
 pub mod chapter;
 pub mod console;
+pub mod front_matter;
 mod headings;
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,9 @@ pub fn check_page(page: &Path, text: &str, tree: &Tree) -> Vec<Finding> {
             (None, Some(info)) => {
                 if info.contains("norun") && !above.starts_with(console::REASON) {
                     report(at, format!("no `{} …` above says why this block is not run", console::REASON));
+                }
+                if line.starts_with(char::is_whitespace) && info.trim_start().starts_with("console") {
+                    report(at, "console block is indented: no test would type it".to_owned());
                 }
                 block = Some((at, info.trim().to_owned(), Vec::new()));
             }
@@ -132,14 +137,37 @@ fn block_defect(info: &str, lines: &[&str]) -> Option<String> {
     if matches!(language, "rust" | "rs") && foreign {
         return Some("Rust block is not an include of compiled source".to_owned());
     }
-    let commands = lines.iter().any(|line| line.starts_with(console::PROMPT));
-    (language == "console" && !commands).then(|| "console block has no command".to_owned())
+    let commands: Vec<&&str> =
+        lines.iter().filter(|line| line.trim_start().starts_with(console::PROMPT)).collect();
+    let said = |message: &str| Some(message.to_owned());
+    match (language == "console", commands.is_empty()) {
+        (true, true) => said("console block has no command"),
+        (false, false) => said("commands stand in a block that isn't console: no test would type them"),
+        (true, false) if commands.iter().any(|line| !line.starts_with(console::PROMPT)) => {
+            said("a command doesn't begin its line: no test would type it")
+        }
+        (true, false) if commands.iter().any(|line| line.ends_with('\\')) => {
+            said("a command goes on in the next line: write it in one")
+        }
+        (true, false) if info.contains("norun") && commands.len() < lines.len() => {
+            said("a block that is not run shows output")
+        }
+        _ => None,
+    }
 }
 
-/// Link targets in this repository.
+/// Link targets in this repository: `](target)`, `[name]: target`, `href="target"`, `src="target"`.
 fn links_of(line: &str) -> Vec<&str> {
-    line.match_indices("](")
-        .filter_map(|(at, _)| line[at + 2..].split_once(')').map(|(target, _)| target))
+    let between = |open: &'static str, close: char| {
+        line.match_indices(open)
+            .filter_map(move |(at, _)| line[at + open.len()..].split_once(close).map(|(target, _)| target))
+    };
+    let named =
+        line.starts_with('[').then(|| line.split_once("]: ").map(|(_, target)| target.trim())).flatten();
+    between("](", ')')
+        .chain(between("href=\"", '"'))
+        .chain(between("src=\"", '"'))
+        .chain(named)
         .filter(|target| !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:"))
         .collect()
 }
@@ -150,6 +178,9 @@ fn resolve(page: &Path, argument: &str, tree: &Tree) -> Result<(), String> {
     let Some(text) = tree.get(&path) else {
         return Err(format!("include of {file}: there is no {}", path.display()));
     };
+    if path.extension().is_some_and(|extension| extension == "rs") && !compiled(&path, tree) {
+        return Err(format!("{} belongs to no module: it is never compiled", path.display()));
+    }
     if anchor.is_empty() || anchor.chars().all(|c| c.is_ascii_digit() || c == ':') {
         return Ok(());
     }
@@ -157,11 +188,33 @@ fn resolve(page: &Path, argument: &str, tree: &Tree) -> Result<(), String> {
         text.lines().filter(|line| line.trim().ends_with(&format!("{marker}: {anchor}"))).count()
     };
     match (count("ANCHOR"), count("ANCHOR_END")) {
-        (1, 1) => Ok(()),
+        (1, 1) => match cut(text, anchor) {
+            Some(lines) if lines.trim().is_empty() => {
+                Err(format!("anchor {anchor} in {} encloses nothing", path.display()))
+            }
+            _ => Ok(()),
+        },
         (0, _) => Err(format!("{} has no anchor {anchor}", path.display())),
         (_, 0) => Err(format!("anchor {anchor} in {} is never closed", path.display())),
         _ => Err(format!("anchor {anchor} stands more than once in {}", path.display())),
     }
+}
+
+/// Whether a Rust file is a root of its crate, or a module that its parent names.
+fn compiled(path: &Path, tree: &Tree) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_stem().and_then(|name| name.to_str())) else {
+        return false;
+    };
+    if matches!(name, "lib" | "main") || folder.ends_with("tests") || folder.ends_with("benches") {
+        return true;
+    }
+    let beside = folder.file_name().map(|name| folder.with_file_name(name).with_extension("rs"));
+    let parents = [beside, Some(folder.join("lib.rs")), Some(folder.join("main.rs"))];
+    let declares = |text: &String| {
+        let items = text.lines().filter_map(|line| line.trim().split(';').next());
+        items.into_iter().any(|item| item.ends_with(&format!("mod {name}")))
+    };
+    parents.into_iter().flatten().any(|parent| tree.get(&parent).is_some_and(declares))
 }
 
 /// A page with its includes put in, as mdbook would: `read` gives a file's text by its path from the repository.

@@ -14,13 +14,14 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
 use crate::options::DemoFlags;
+use crate::programs;
 
 const MANIFEST: &str = include_str!("demo/web.yaml");
 /// Enough that each of three replicas is very likely asked (a miss has odds of one in ten thousand).
@@ -39,7 +40,8 @@ struct Kubectl {
 /// When a command fails or a Service doesn't answer.
 pub fn run(state_dir: Option<PathBuf>, flags: &DemoFlags) -> anyhow::Result<String> {
     let state_dir = stage1_kubectl::state_dir::StateDir::locate(state_dir);
-    let kubectl = Kubectl { program: beside_us(&flags.kubectl), kubeconfig: state_dir.admin_kubeconfig() };
+    let program = programs::in_folder_or_path(programs::folder().ok().as_deref(), &flags.kubectl);
+    let kubectl = Kubectl { program, kubeconfig: state_dir.admin_kubeconfig() };
     // At a first start the API server answers before a kubelet has registered its node, and `wait` wants something to wait for.
     kubectl.show(&["wait", "--for=create", "node/node-1", "--timeout=60s"])?;
     kubectl.show(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"])?;
@@ -80,12 +82,6 @@ fn ask_services(kubectl: &Kubectl, pod: &str) -> anyhow::Result<()> {
     ask("ClusterIP", &format!("http://{cluster_ip}/ from pod {pod}"), || kubectl.ask_from(pod, &cluster_ip))?;
     let address = kubectl.node_port()?;
     ask("NodePort", &format!("http://{address}/ from the host"), || get(address))
-}
-
-/// A kubectl beside our own program (both come out of one build) before one on the PATH.
-fn beside_us(program: &Path) -> PathBuf {
-    let ours = std::env::current_exe().ok().and_then(|path| path.parent().map(|dir| dir.join(program)));
-    ours.filter(|path| path.exists()).unwrap_or_else(|| program.to_owned())
 }
 
 /// Asks until every replica has answered, at most [`REQUESTS`] times, and prints who did how often.

@@ -100,19 +100,20 @@ impl Exercises {
         Ok(names)
     }
 
-    /// Runs a subcommand; what to print.
+    /// Runs a subcommand: whether it went well (the checks pass), and what to print.
     ///
     /// # Errors
     /// In words, with what to type.
-    pub fn run(&self, command: &ExerciseCommand) -> anyhow::Result<String> {
-        match command {
-            ExerciseCommand::List => self.list(),
-            ExerciseCommand::Run { name } => self.check(name).map(|(_, text)| text),
-            ExerciseCommand::Watch { name } => self.watch(name),
-            ExerciseCommand::Hint { name } => self.hint(name),
-            ExerciseCommand::Reset { name } => self.reset(name),
-            ExerciseCommand::Progress => Ok(format!("{}\n", serde_json::to_string_pretty(&self.progress())?)),
-        }
+    pub fn run(&self, command: &ExerciseCommand) -> anyhow::Result<(bool, String)> {
+        let text = match command {
+            ExerciseCommand::Run { name } => return self.check(name),
+            ExerciseCommand::List => self.list()?,
+            ExerciseCommand::Watch { name } => self.watch(name)?,
+            ExerciseCommand::Hint { name } => self.hint(name)?,
+            ExerciseCommand::Reset { name } => self.reset(name)?,
+            ExerciseCommand::Progress => format!("{}\n", serde_json::to_string_pretty(&self.progress())?),
+        };
+        Ok((true, text))
     }
 
     fn list(&self) -> anyhow::Result<String> {
@@ -135,17 +136,10 @@ impl Exercises {
     fn check(&self, name: &str) -> anyhow::Result<(bool, String)> {
         let task = self.read(name, "TASK.md")?;
         let package = format!("exercise-{name}");
+        // The first build takes minutes: cargo says what it does, and the checks are told by their names.
+        eprintln!("Checking exercises/{name}/src/answer.rs …");
         let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args([
-                "test",
-                "--quiet",
-                "-p",
-                &package,
-                "--features",
-                &format!("{package}/check"),
-                "--test",
-                "check",
-            ])
+            .args(["test", "-p", &package, "--features", &format!("{package}/check"), "--test", "check"])
             .current_dir(&self.root)
             .status()
             .context("can't start cargo")?;
@@ -240,6 +234,13 @@ fn hints(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("- ")).collect()
 }
 
+/// What a file promises to others: its public items and the traits that it implements, without bodies.
+fn promised(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    let items = lines.filter(|line| line.starts_with("pub ") || line.starts_with("impl "));
+    items.map(|line| line.trim_end_matches(['{', ' '])).collect()
+}
+
 /// What an exercise lacks; `read` gives its files.
 #[must_use]
 pub fn defects(name: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
@@ -256,6 +257,10 @@ pub fn defects(name: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String>
     demand(!text("src/solution.rs").is_empty(), "there is no solution");
     demand(!text("src/solution.rs").contains("todo!("), "the solution has something left to do");
     demand(text("Cargo.toml").contains("solution = [\"check\"]"), "no feature swaps the solution in");
+    demand(
+        promised(&text("src/starter.rs")) == promised(&text("src/solution.rs")),
+        "starter and solution promise different things",
+    );
     demand(
         text("tests/check.rs").contains("fn the_starter_fails_every_check("),
         "no check that the starter fails",

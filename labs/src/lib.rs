@@ -19,5 +19,9 @@ pub mod lab;
 pub mod measure;
 /// The book with a live panel.
 pub mod page;
+/// Where our own programs lie.
+pub mod programs;
+/// Sentences by key.
+pub mod texts;
 /// The command line of `labs`.
 pub mod options;

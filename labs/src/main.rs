@@ -15,17 +15,21 @@ use stage1_kubectl::logging::LogOptions;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
+    let mut well = true;
     let done = match &flags.command {
         Command::Image(flags) => image::command::run(flags),
         Command::Demo(demo) => demo::run(flags.state_dir.clone(), demo),
         Command::Book(book) => page::run(flags.state_dir.clone(), book),
         Command::Cluster => cluster(flags.state_dir.clone()),
-        Command::Exercises { command } => exercises(command),
+        Command::Exercises { command } => exercises(command).map(|(passed, text)| {
+            well = passed;
+            text
+        }),
         Command::Lab(command) => lab::commands::run(flags.state_dir.clone(), command),
         Command::Measure(flags) => measure::run(flags),
     };
     let (text, code) = match done {
-        Ok(text) => (text, ExitCode::SUCCESS),
+        Ok(text) => (text, if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             return ExitCode::FAILURE;
@@ -37,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 /// The exercises of the repository that this runs in.
-fn exercises(command: &ExerciseCommand) -> anyhow::Result<String> {
+fn exercises(command: &ExerciseCommand) -> anyhow::Result<(bool, String)> {
     Exercises::find(&std::env::current_dir()?)?.run(command)
 }
 

@@ -25,6 +25,8 @@ pub mod route;
 pub mod journal;
 /// One object's six lanes.
 pub mod lanes;
+/// The recorded pod's story, up to each stage.
+pub mod story;
 /// Following the journey file.
 pub mod tail;
 /// Files that may be shown.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use labs::book::chapter::{check_chapter, is_chapter, symptoms};
-use labs::book::{Finding, Tree, appendix, check_page};
+use labs::book::{Finding, Tree, appendix, check_page, console, front_matter};
+use labs::page::story;
 
 const MAX_LINES: usize = 400;
 const STAGES: [&str; 6] = [
@@ -222,6 +223,47 @@ fn every_page_of_the_book_holds_together() {
 }
 
 #[test]
+fn what_is_said_about_a_chapter_agrees_with_the_chapter_the_sources_and_the_labs() {
+    let tree = tree();
+    let summary = &tree[Path::new("book/src/SUMMARY.md")];
+    let pages = console::reading_order(summary).into_iter().map(|page| Path::new("book/src").join(page));
+    let (mut before, mut findings) = (Vec::new(), Vec::new());
+    for page in pages.filter(|page| is_chapter(page)) {
+        findings.extend(front_matter::check(&page, &tree[&page], &tree, &before));
+        let known = tree.get(&front_matter::beside(&page)).and_then(|text| front_matter::parse(text).ok());
+        before.extend(known.map(|matter| matter.id));
+    }
+    let findings: Vec<String> =
+        findings.iter().map(|found| format!("{}: {}", found.page.display(), found.message)).collect();
+    assert_none("front matter", &findings);
+    assert!(before.len() >= 18, "three chapters a stage: {before:?}");
+    for stage in 1..=6 {
+        let chapters = before.iter().filter(|id| id.starts_with(&format!("s{stage}-"))).count();
+        assert!(chapters >= 3, "stage {stage} has {chapters} chapters");
+    }
+}
+
+#[test]
+fn the_recording_points_to_lines_that_record_steps() {
+    let tree = tree();
+    let file = Path::new(story::RECORDING_FILE);
+    let stale = story::stale(&tree[file], &|path| tree.get(path).cloned());
+    if std::env::var_os("STAGES_BLESS").is_some() {
+        let mut text = tree[file].clone();
+        for (old, new) in stale.iter().filter_map(|(old, new)| Some((old, new.as_ref()?))) {
+            text = text.replace(&format!("\"{old}\""), &format!("\"{new}\""));
+        }
+        std::fs::write(root().join(file), text).unwrap();
+        return;
+    }
+    let moved: Vec<String> = stale.iter().map(|(old, new)| format!("{old}, now {new:?}")).collect();
+    assert_none(
+        "places that record nothing any more: run STAGES_BLESS=1 cargo test -p labs --test tidy",
+        &moved,
+    );
+}
+
+#[test]
 fn every_page_is_in_the_summary() {
     let tree = tree();
     let listed = labs::book::console::reading_order(&tree[Path::new("book/src/SUMMARY.md")]);
@@ -236,14 +278,16 @@ fn every_page_is_in_the_summary() {
 }
 
 #[test]
-fn the_appendices_say_what_the_module_docs_say() {
+fn the_appendices_and_traces_say_what_they_are_made_from() {
     let tree = tree();
-    for (path, page) in appendix::pages(&tree) {
+    let made = appendix::pages(&tree).map(|(path, page)| (path.to_owned(), page));
+    for (path, page) in made.into_iter().chain(story::traces()) {
         if std::env::var_os("STAGES_BLESS").is_some() {
-            std::fs::write(root().join(path), &page).unwrap();
+            std::fs::create_dir_all(root().join(&path).parent().unwrap()).unwrap();
+            std::fs::write(root().join(&path), &page).unwrap();
             continue;
         }
-        let committed = tree.get(Path::new(path)).map_or("", String::as_str);
+        let committed = tree.get(Path::new(&path)).map_or("", String::as_str);
         let stale = committed.lines().zip(page.lines()).position(|(old, new)| old != new);
         assert!(
             committed == page,

@@ -15,12 +15,14 @@ use std::path::Path;
 use super::{Finding, Tree};
 
 /// The parts of a chapter.
-pub const SECTIONS: [&str; 14] = [
+pub const SECTIONS: [&str; 16] = [
     "You will be able to",
     "One command",
+    "Before this stage",
     "Invariants",
     "Predict before you run",
     "How it works",
+    "Your turn",
     "Run it alone",
     "Run it joined",
     "See it",
@@ -106,13 +108,13 @@ pub fn check_chapter(page: &Path, text: &str, symptoms: &BTreeSet<String>) -> Ve
     findings
 }
 
-struct Part<'a> {
-    name: &'a str,
+pub(super) struct Part<'a> {
+    pub(super) name: &'a str,
     at: usize,
-    lines: Vec<&'a str>,
+    pub(super) lines: Vec<&'a str>,
 }
 
-fn parts_of(text: &str) -> Vec<Part<'_>> {
+pub(super) fn parts_of(text: &str) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         match line.strip_prefix("## ") {
@@ -128,7 +130,7 @@ fn parts_of(text: &str) -> Vec<Part<'_>> {
 }
 
 /// Symptoms behind `labs start`.
-fn labs_of(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn labs_of(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices("labs start ").filter_map(|(at, found)| {
         let rest = &line[at + found.len()..];
         rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).next()

@@ -1,7 +1,7 @@
 //! Console blocks: commands and what they print.
 //!
 //! A reader types what stands behind `$` and compares. So a test types it first, page by page in the order of the book, on a real
-//! cluster, and compares; what differs from run to run (times, random names, addresses, ages) is masked by the test. This file only
+//! cluster, and compares; a block marked `nodes3` is typed at a cluster of three nodes, which is started for those blocks; what differs from run to run (times, random names, addresses, ages) is masked by the test. This file only
 //! takes a page apart and puts it together again.
 //!
 //! # Invariants
@@ -15,11 +15,16 @@ pub const PROMPT: &str = "$ ";
 /// How the comment begins that says why a block is not run.
 pub const REASON: &str = "<!-- not run:";
 
+/// The word of a block that is typed at a cluster of three nodes.
+pub const THREE_NODES: &str = "nodes3";
+
 /// One command of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Line of the prompt, from 1.
     pub line: usize,
+    /// Whether it is typed at the cluster of three nodes.
+    pub three_nodes: bool,
     /// What is typed.
     pub command: String,
     /// What is printed, up to the next prompt or the end of the block.
@@ -30,12 +35,18 @@ pub struct Step {
 #[must_use]
 pub fn steps(page: &str) -> Vec<Step> {
     let mut found: Vec<Step> = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut three_nodes) = (false, false);
     for (at, line) in page.lines().enumerate() {
         if let Some(info) = line.strip_prefix("```") {
             inside = !inside && info.split(',').next() == Some("console") && !info.contains("norun");
+            three_nodes = inside && info.split(',').any(|word| word == THREE_NODES);
         } else if inside && let Some(command) = line.strip_prefix(PROMPT) {
-            found.push(Step { line: at + 1, command: command.to_owned(), output: String::new() });
+            found.push(Step {
+                line: at + 1,
+                three_nodes,
+                command: command.to_owned(),
+                output: String::new(),
+            });
         } else if inside && let Some(step) = found.last_mut() {
             step.output.push_str(line);
             step.output.push('\n');
@@ -73,24 +84,28 @@ pub fn reading_order(summary: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str =
-        "# Page\n```console\n$ one\n1\n1\n$ two\n```\n```console,norun\n$ three\n```\n```text\n$ four\n```\n";
+    const PAGE: &str = "# Page\n```console\n$ one\n1\n1\n$ two\n```\n```console,norun\n$ three\n```\n```text\n$ four\n```\n```console,nodes3\n$ five\n```\n";
 
     #[test]
     fn commands_are_found_with_what_they_print() {
-        let found: Vec<(usize, String, String)> =
-            steps(PAGE).into_iter().map(|s| (s.line, s.command, s.output)).collect();
+        let found: Vec<(usize, bool, String, String)> =
+            steps(PAGE).into_iter().map(|s| (s.line, s.three_nodes, s.command, s.output)).collect();
         let text = |text: &str| text.to_owned();
-        assert_eq!(found, [(3, text("one"), text("1\n1\n")), (6, text("two"), String::new())]);
+        let expected = [
+            (3, false, text("one"), text("1\n1\n")),
+            (6, false, text("two"), String::new()),
+            (15, true, text("five"), String::new()),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn a_page_is_put_together_again() {
         let own: Vec<String> = steps(PAGE).into_iter().map(|step| step.output).collect();
         assert_eq!(rewrite(PAGE, &own), PAGE);
-        let other = rewrite(PAGE, &["a\n".to_owned(), "b\nb\n".to_owned()]);
+        let other = rewrite(PAGE, &["a\n".to_owned(), "b\nb\n".to_owned(), String::new()]);
         assert!(other.contains("$ one\na\n$ two\nb\nb\n```\n"), "{other}");
-        assert_eq!(steps(&other).len(), 2);
+        assert_eq!(steps(&other).len(), 3);
     }
 
     #[test]

@@ -30,17 +30,17 @@ fn named(command: fn(String) -> ExerciseCommand) -> ExerciseCommand {
 #[test]
 fn hints_come_one_after_another_and_then_again() {
     let (_dir, exercises) = copy();
-    let hint = || exercises.run(&named(|name| ExerciseCommand::Hint { name })).unwrap();
+    let hint = || exercises.run(&named(|name| ExerciseCommand::Hint { name })).unwrap().1;
     assert_eq!([hint(), hint(), hint()], ["Hint 1 of 2: one\n", "Hint 2 of 2: two\n", "Hint 1 of 2: one\n"]);
     assert_eq!(exercises.progress()["controller"].hints, 3);
-    assert!(exercises.run(&ExerciseCommand::Progress).unwrap().contains("\"hints\": 3"));
+    assert!(exercises.run(&ExerciseCommand::Progress).unwrap().1.contains("\"hints\": 3"));
 }
 
 #[test]
 fn reset_puts_the_starter_back_and_keeps_the_answer() {
     let (dir, exercises) = copy();
     let answer = dir.path().join("exercises/controller/src/answer.rs");
-    let reset = || exercises.run(&named(|name| ExerciseCommand::Reset { name })).unwrap();
+    let reset = || exercises.run(&named(|name| ExerciseCommand::Reset { name })).unwrap().1;
     assert_eq!(reset(), "controller is as it was.\n");
     std::fs::write(&answer, "mine\n").unwrap();
     assert!(reset().starts_with("controller is as it was; yours is in "));
@@ -51,7 +51,7 @@ fn reset_puts_the_starter_back_and_keeps_the_answer() {
 #[test]
 fn the_list_says_how_far_one_is() {
     let (_dir, exercises) = copy();
-    let list = || exercises.run(&ExerciseCommand::List).unwrap();
+    let list = || exercises.run(&ExerciseCommand::List).unwrap().1;
     assert!(list().starts_with("controller         new    Do it\n"), "{}", list());
     exercises.note("controller", |reached| reached.runs = 1).unwrap();
     assert!(list().starts_with("controller         begun  Do it\n"));
@@ -68,6 +68,14 @@ fn what_an_exercise_lacks_is_named() {
     let (dir, _) = copy();
     let read = |file: &str| std::fs::read_to_string(dir.path().join("exercises/controller").join(file)).ok();
     assert_eq!(defects("x", read), Vec::<String>::new());
+}
+
+#[test]
+fn a_starter_and_a_solution_promise_the_same() {
+    let file = |text: &str| format!("use x;\n/// Doc.\npub struct A;\n\nimpl B for A {{\n    {text}\n}}\n");
+    assert_eq!(promised(&file("todo!()")), ["pub struct A;", "impl B for A"]);
+    assert_eq!(promised(&file("todo!()")), promised(&file("done()")));
+    assert_ne!(promised(&file("todo!()")), promised(&file("pub fn more() {}")));
 }
 
 #[test]

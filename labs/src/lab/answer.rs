@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::texts::say;
 use super::vocabulary;
 
 /// At most so many pieces of evidence count.
@@ -45,16 +46,16 @@ pub struct Evidence {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// Not a stage.
-    #[error("--stage {0}: a stage is 1 (kubectl) to 6 (kube-proxy), or 0 for \"nothing is broken\"")]
+    #[error("{}", say("answer.stage", &[("stage", .0)]))]
     Stage(u8),
     /// Not a mechanism.
-    #[error("--mechanism {0:?} is none of the words: labs answer --help lists them")]
+    #[error("{}", say("answer.mechanism", &[("word", .0)]))]
     Mechanism(String),
     /// Not evidence.
-    #[error("--evidence {0:?} is not SUBJECT PATH=VALUE, as in 'Deployment/web .spec.replicas=3'")]
+    #[error("{}", say("answer.evidence", &[("text", .0)]))]
     Evidence(String),
     /// Too much of it.
-    #[error("{0} pieces of evidence: choose the best three")]
+    #[error("{}", say("answer.too-much", &[("count", .0)]))]
     TooMuch(usize),
 }
 

@@ -11,6 +11,7 @@
 
 use serde::Deserialize;
 
+use super::texts::say;
 use super::variation::{fill, names};
 use super::{grade::Verdict, inject::Step, probe::Probe};
 
@@ -196,7 +197,7 @@ pub enum CatalogError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Nobody knows this name.
-    #[error("there is no lab {0:?}: labs list shows them")]
+    #[error("{}", say("start.unknown", &[("word", .0)]))]
     Unknown(String),
 }
 

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::components::Manifest;
 use super::learner;
+use crate::programs;
 
 /// What a component's file says.
 pub mod components;
@@ -79,10 +80,13 @@ async fn serve(
     mut asked: tokio::task::JoinHandle<()>,
 ) -> anyhow::Result<()> {
     let gateway = nodes.gateway().context("the node has no network of its own")?;
+    let bin = programs::folder_with(&components::PROGRAMS)?;
     let shutdown = CancellationToken::new();
+    // Left behind by a cluster that was killed.
+    let _ = std::fs::remove_file(components::ready_file(state_dir));
     let supervisor = tokio::spawn(supervisor::run(state_dir.clone(), shutdown.clone()));
     let started = async {
-        let control_plane = Manifest::control_plane(state_dir, &bin_dir()?, gateway);
+        let control_plane = Manifest::control_plane(state_dir, &bin, gateway);
         let (api_server, clients) = control_plane.split_at(1);
         // The others end where they find no API server; they would come back, but it looks like a fault.
         components::write(state_dir, api_server)?;
@@ -94,10 +98,11 @@ async fn serve(
         let cgroup_root = format!("/{}", nodes.unique_name(NODE));
         Machine { netns: handle.netns.clone().context("the node has no network namespace")? }
             .write(state_dir)?;
-        components::write(state_dir, &Manifest::node(state_dir, &bin_dir()?, &handle, &cgroup_root, &node)?)?;
+        components::write(state_dir, &Manifest::node(state_dir, &bin, &handle, &cgroup_root, &node)?)?;
         let client = Client::new(ClientConfig::from_kubeconfig(&state_dir.admin_kubeconfig(), None)?)?;
         stage6_proxy::pipeline::start_dns(&client, IpAddr::V4(gateway), &shutdown).await?;
-        wait_for("the node to be Ready", || async { node_is_ready(&client).await }).await
+        wait_for("the node to be Ready", || async { node_is_ready(&client).await }).await?;
+        Ok(std::fs::write(components::ready_file(state_dir), "")?)
     };
     let outcome = tokio::select! {
         started = started => started.map(|()| true),
@@ -106,6 +111,7 @@ async fn serve(
     if let Ok(true) = outcome {
         ready(state_dir);
         let _ = asked.await;
+        let _ = std::fs::remove_file(components::ready_file(state_dir));
     }
     shutdown.cancel();
     supervisor.await.context("the supervisor")?;
@@ -138,28 +144,6 @@ impl Machine {
             .with_context(|| format!("{}: no lab cluster has run here", path.display()))?;
         Ok(serde_json::from_slice(&text)?)
     }
-}
-
-/// Programs are found beside our own: one build makes them all.
-///
-/// # Errors
-/// One of them isn't there.
-pub fn bin_dir() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let mut dir = own.parent().context("the program has no folder")?;
-    // A test's program lies one folder deeper.
-    if dir.ends_with("deps") {
-        dir = dir.parent().context("the program has no folder")?;
-    }
-    for name in components::PROGRAMS {
-        let path = dir.join(name);
-        ensure!(
-            path.exists(),
-            "{} is missing: cargo build --release --workspace --features labs/real",
-            path.display()
-        );
-    }
-    Ok(dir.to_owned())
 }
 
 /// The images that the labs' manifests name, once.

@@ -14,9 +14,11 @@ use stage1_kubectl::state_dir::StateDir;
 use super::answer::Answer;
 use super::cluster::components;
 use super::engine::{self, Engine};
-use super::grade::{Diagnosis, Verdict};
+use super::grade::Diagnosis;
 use super::session::Progress;
+use super::texts::say;
 use super::{catalog, learner, vocabulary};
+use crate::texts::Values;
 
 /// What to do with labs.
 #[derive(Debug, Subcommand)]
@@ -76,7 +78,7 @@ pub struct AnswerFlags {
 }
 
 fn mechanisms() -> String {
-    let mut text = "Mechanisms:\n".to_owned();
+    let mut text = format!("{}\n", say("answer.mechanisms", &[]));
     for (word, meaning) in vocabulary::mechanisms() {
         let _ = writeln!(text, "  {word:<26} {meaning}");
     }
@@ -107,11 +109,9 @@ pub fn run(state_dir: Option<std::path::PathBuf>, command: &LabCommand) -> anyho
         LabCommand::Start(flags) => {
             let seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
             let started = engine.start(&flags.lab, seed)?;
-            Ok(format!(
-                "{}\nNamespace: {}   (seed {seed})\nNext: labs hint | labs answer --help | labs verify | labs reset\n",
-                started.brief.trim_end(),
-                started.namespace
-            ))
+            let values: Values<'_> =
+                &[("brief", &started.brief.trim_end()), ("namespace", &started.namespace), ("seed", &seed)];
+            Ok(format!("{}\n", say("start.page", values)))
         }
         LabCommand::Hint => Ok(format!("{}\n", engine.hint()?.trim_end())),
         LabCommand::Answer(flags) => {
@@ -121,9 +121,9 @@ pub fn run(state_dir: Option<std::path::PathBuf>, command: &LabCommand) -> anyho
         }
         LabCommand::Verify => {
             let verified = engine.verify()?;
-            let mut text = format!("{}: {}\n", word(verified.ruling.verdict), verified.ruling.text);
+            let mut text = format!("{}\n", verified.ruling);
             if verified.diagnosis_missing {
-                text.push_str("The diagnosis is still missing: labs answer --help\n");
+                text.push_str(&format!("{}\n", say("verify.diagnosis-missing", &[])));
             }
             text.push_str(&verified.debrief.map(|debrief| format!("\n{debrief}")).unwrap_or_default());
             Ok(text)
@@ -135,17 +135,18 @@ pub fn run(state_dir: Option<std::path::PathBuf>, command: &LabCommand) -> anyho
     }
 }
 
-/// A verdict's word: `STILL_BROKEN`.
-pub fn word(verdict: Verdict) -> String {
-    serde_json::to_value(verdict).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+/// The head of a column.
+fn head(key: &str) -> String {
+    say(key, &[])
 }
 
 fn list(progress: &Progress) -> anyhow::Result<String> {
-    let mut text =
-        format!("{:<20} {:<10} {:>7}  {}\n", "SYMPTOM", "DIFFICULTY", "MINUTES", "WHAT THE PAGE SAYS");
+    let [symptom, difficulty, minutes, title] =
+        ["column.symptom", "column.difficulty", "column.minutes", "column.page"].map(head);
+    let mut text = format!("{symptom:<20} {difficulty:<10} {minutes:>7}  {title}\n");
     for lab in engine::symptoms()? {
         let passed = progress.labs.values().any(|reached| reached.symptom == lab.symptom && reached.repaired);
-        let done = if passed { " (repaired)" } else { "" };
+        let done = if passed { say("list.repaired", &[]) } else { String::new() };
         let stars = "*".repeat(lab.difficulty.into());
         let _ = writeln!(text, "{:<20} {stars:<10} {:>7}  {}{done}", lab.symptom, lab.minutes, lab.title);
     }
@@ -154,14 +155,10 @@ fn list(progress: &Progress) -> anyhow::Result<String> {
 
 /// A graded diagnosis as text.
 pub fn show_diagnosis(diagnosis: &Diagnosis) -> String {
-    let mut text = format!(
-        "{}: {}\n{} of 100 points\n",
-        word(diagnosis.ruling.verdict),
-        diagnosis.ruling.text,
-        diagnosis.points
-    );
+    let points = say("answer.points", &[("points", &diagnosis.points)]);
+    let mut text = format!("{}\n{points}\n", diagnosis.ruling);
     for line in &diagnosis.evidence {
-        let _ = writeln!(text, "  evidence {line}");
+        let _ = writeln!(text, "  {}", say("answer.proof", &[("line", line)]));
     }
     text
 }
@@ -169,20 +166,26 @@ pub fn show_diagnosis(diagnosis: &Diagnosis) -> String {
 /// Progress as a table.
 pub fn progress(progress: &Progress) -> String {
     if progress.labs.is_empty() {
-        return "Nothing yet: labs list, labs start SYMPTOM\n".to_owned();
+        return format!("{}\n", say("progress.nothing", &[]));
     }
-    let mut text = format!(
-        "{:<20} {:>6} {:>9} {:>8} {:>5} {:>5} {:>12}\n",
-        "SYMPTOM", "STARTS", "DIAGNOSIS", "REPAIRED", "HINTS", "WRONG", "REPAIR TOOK"
-    );
-    for reached in progress.labs.values() {
+    let [symptom, starts, diagnosis, repaired] =
+        ["column.symptom", "column.starts", "column.diagnosis", "column.repaired"].map(head);
+    let [hints, wrong, took] = ["column.hints", "column.wrong", "column.took"].map(head);
+    let mut text =
+        format!("{symptom:<24} {starts:>6} {diagnosis:>9} {repaired:>8} {hints:>5} {wrong:>5} {took:>12}\n");
+    for (id, reached) in &progress.labs {
+        // Before that, the id would tell the stage.
+        let symptom = match reached.solved() {
+            true => format!("{} ({id})", reached.symptom),
+            false => reached.symptom.clone(),
+        };
         let points = reached.diagnosis.map_or("-".to_owned(), |points| points.to_string());
-        let repaired = if reached.repaired { "yes" } else { "no" };
+        let repaired = say(if reached.repaired { "word.yes" } else { "word.no" }, &[]);
         let took = reached.times.get("repaired").map_or("-".to_owned(), |seconds| format!("{seconds} s"));
         let _ = writeln!(
             text,
-            "{:<20} {:>6} {points:>9} {repaired:>8} {:>5} {:>5} {took:>12}",
-            reached.symptom, reached.starts, reached.hints, reached.wrong
+            "{symptom:<24} {:>6} {points:>9} {repaired:>8} {:>5} {:>5} {took:>12}",
+            reached.starts, reached.hints, reached.wrong
         );
     }
     text
@@ -208,11 +211,11 @@ fn grade(dir: &Path) -> anyhow::Result<String> {
     let labs: Vec<String> = catalog::all(0)?.into_iter().map(|lab| lab.id).collect();
     let tried: Vec<&String> =
         labs.iter().filter(|id| class.iter().any(|(_, progress)| progress.labs.contains_key(*id))).collect();
-    let mut text = format!("{:<20}", "LEARNER");
+    let mut text = format!("{:<20}", head("column.learner"));
     for id in &tried {
         let _ = write!(text, " {id:>6}");
     }
-    text.push_str("  REPAIRED  POINTS\n");
+    let _ = writeln!(text, "  {}  {}", head("column.repaired"), head("column.points"));
     for (name, progress) in &class {
         let _ = write!(text, "{name:<20}");
         for id in &tried {
@@ -226,6 +229,14 @@ fn grade(dir: &Path) -> anyhow::Result<String> {
         let points: u32 = progress.labs.values().filter_map(|reached| reached.diagnosis).sum();
         let _ = writeln!(text, "  {repaired:>8}  {points:>6}");
     }
+    // Which lab was hard for all: how many of those who tried it repaired it.
+    let _ = write!(text, "{:<20}", head("row.repaired-of-tried"));
+    for id in &tried {
+        let of_lab: Vec<_> = class.iter().filter_map(|(_, progress)| progress.labs.get(*id)).collect();
+        let repaired = of_lab.iter().filter(|reached| reached.repaired).count();
+        let _ = write!(text, " {:>6}", format!("{repaired}/{}", of_lab.len()));
+    }
+    text.push('\n');
     Ok(text)
 }
 
@@ -234,22 +245,23 @@ fn show_components(state_dir: &StateDir) -> anyhow::Result<String> {
     let status: std::collections::BTreeMap<String, super::cluster::supervisor::ComponentStatus> =
         serde_json::from_slice(&status)?;
     if !components::running(state_dir) {
-        return Ok(format!("no lab cluster runs in {}: labs cluster\n", state_dir.root().display()));
+        let dir = state_dir.root().display();
+        return Ok(format!("{}\n", say("cluster.none", &[("dir", &dir)])));
     }
-    let mut text = format!("{:<26} {:<14} {:>8}  {}\n", "COMPONENT", "STATUS", "RESTARTS", "MESSAGE");
+    let [component, status_head, restarts_head, message] =
+        ["column.component", "column.status", "column.restarts", "column.message"].map(head);
+    let mut text = format!("{component:<26} {status_head:<14} {restarts_head:>8}  {message}\n");
+    let absent = say("components.absent", &[]);
     for name in components::PROGRAMS.iter().filter(|name| **name != "kubectl") {
         let (state, restarts, message) = match status.get(*name) {
             Some(known) => (known.status.as_str(), known.restarts, known.message.as_str()),
-            None => ("absent", 0, "no manifest"),
+            None => ("absent", 0, absent.as_str()),
         };
         let _ = writeln!(text, "{name:<26} {state:<14} {restarts:>8}  {message}");
     }
-    let _ = writeln!(
-        text,
-        "\nManifests: {}   Logs: {}",
-        components::dir(state_dir).display(),
-        state_dir.logs().display()
-    );
+    let (manifests, logs) = (components::dir(state_dir), state_dir.logs());
+    let places: Values<'_> = &[("manifests", &manifests.display()), ("logs", &logs.display())];
+    let _ = writeln!(text, "\n{}", say("components.places", places));
     Ok(text)
 }
 

@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, Evidence};
 use super::catalog::{EvidenceKey, Lab, Truth};
 use super::probe::Seen;
-use super::vocabulary::STAGES;
+use super::texts::say;
+use super::vocabulary::stage_name;
 use super::world::matches;
+use crate::texts::Values;
 
 /// Points for naming the stage.
 pub const STAGE_POINTS: u32 = 30;
@@ -54,13 +56,39 @@ pub enum Verdict {
     Pass,
 }
 
-/// A verdict with its reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+impl Verdict {
+    /// Its word: `STILL_BROKEN`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Harness => "HARNESS",
+            Verdict::NotBroken => "NOT_BROKEN",
+            Verdict::StillBroken => "STILL_BROKEN",
+            Verdict::WrongStage => "WRONG_STAGE",
+            Verdict::WrongObject => "WRONG_OBJECT",
+            Verdict::WrongMechanism => "WRONG_MECHANISM",
+            Verdict::RightCauseWrongFix => "RIGHT_CAUSE_WRONG_FIX",
+            Verdict::GuardTripped => "GUARD_TRIPPED",
+            Verdict::Pass => "PASS",
+        }
+    }
+}
+
+/// A verdict with its reason. As an error it ends a step that could not be taken: nothing is broken, or the lab itself failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{}: {text}", .verdict.word())]
 pub struct Ruling {
     /// Which.
     pub verdict: Verdict,
     /// Why, and what was seen.
     pub text: String,
+}
+
+impl Ruling {
+    /// A verdict with a sentence of `catalog/texts`.
+    pub(super) fn new(verdict: Verdict, key: &str, values: Values<'_>) -> Self {
+        Self { verdict, text: say(key, values) }
+    }
 }
 
 /// A graded diagnosis.
@@ -109,30 +137,21 @@ pub fn diagnosis(lab: &Lab, answer: &Answer, looked: &[Looked], earlier_wrong: u
 // ANCHOR_END: grade-diagnosis
 
 fn rule(answer: &Answer, stage: bool, object: bool, mechanism: bool) -> Ruling {
-    let name = STAGES.get(usize::from(answer.stage)).copied().unwrap_or_default();
-    let (verdict, text) = match (stage, object, mechanism) {
-        (false, ..) if answer.stage == 0 => (
-            Verdict::WrongStage,
-            "you say that nothing is broken; the symptom is real. Follow the chain from the first stage that did not act."
-                .to_owned(),
-        ),
-        (false, ..) => (
-            Verdict::WrongStage,
-            format!("stage {} ({name}) does its work here. Which stage is the first that did not?", answer.stage),
-        ),
-        (true, false, _) => {
-            (Verdict::WrongObject, format!("the stage is right ({name}); {} is not where it breaks", answer.object))
-        }
-        (true, true, false) => (
-            Verdict::WrongMechanism,
-            format!("stage and object are right; {:?} is not what happens to {}", answer.mechanism, answer.object),
-        ),
-        (true, true, true) if answer.stage == 0 => (Verdict::Pass, "right: nothing is broken".to_owned()),
-        (true, true, true) => {
-            (Verdict::Pass, format!("right: {} in stage {} ({name}), {}", answer.object, answer.stage, answer.mechanism))
-        }
-    };
-    Ruling { verdict, text }
+    let name = stage_name(answer.stage);
+    let values: Values<'_> = &[
+        ("stage", &answer.stage),
+        ("name", &name),
+        ("object", &answer.object),
+        ("mechanism", &answer.mechanism),
+    ];
+    match (stage, object, mechanism) {
+        (false, ..) if answer.stage == 0 => Ruling::new(Verdict::WrongStage, "verdict.not-healthy", values),
+        (false, ..) => Ruling::new(Verdict::WrongStage, "verdict.wrong-stage", values),
+        (true, false, _) => Ruling::new(Verdict::WrongObject, "verdict.wrong-object", values),
+        (true, true, false) => Ruling::new(Verdict::WrongMechanism, "verdict.wrong-mechanism", values),
+        (true, true, true) if answer.stage == 0 => Ruling::new(Verdict::Pass, "verdict.healthy", values),
+        (true, true, true) => Ruling::new(Verdict::Pass, "verdict.right", values),
+    }
 }
 
 /// Names compare without case in the kind; `component/` may be left out of a component's name.
@@ -152,10 +171,10 @@ fn judge_evidence(truth: &Truth, looked: &Looked) -> (bool, String) {
     let Evidence { subject, path, value } = &looked.evidence;
     let shown = format!("{subject} {path}={value}");
     if looked.found.is_empty() {
-        return (false, format!("{shown}: nothing is there"));
+        return (false, say("evidence.nothing", &[("shown", &shown)]));
     }
     if !looked.found.iter().any(|found| !value.is_empty() && found.contains(value.as_str())) {
-        return (false, format!("{shown}: what stands there is {}", looked.found.join(" | ")));
+        return (false, say("evidence.other", &[("shown", &shown), ("found", &looked.found.join(" | "))]));
     }
     let proves = |key: &EvidenceKey| {
         (matches(&key.subject.to_lowercase(), &subject.to_lowercase())
@@ -164,25 +183,24 @@ fn judge_evidence(truth: &Truth, looked: &Looked) -> (bool, String) {
             && looked.found.iter().any(|found| matches(&key.matches, found) && found.contains(value.as_str()))
     };
     match truth.evidence.iter().any(proves) {
-        true => (true, format!("{shown}: true, and it proves the cause")),
-        false => (false, format!("{shown}: true, but it proves a symptom, not the cause")),
+        true => (true, say("evidence.proves", &[("shown", &shown)])),
+        false => (false, say("evidence.symptom", &[("shown", &shown)])),
     }
 }
 
 /// Grades a repair: guards first, then the symptom, the outcome, and what had to stay.
 pub fn repair(tripped: &[String], broken: &Seen, repaired: &Seen, lost: &[(String, Seen)]) -> Ruling {
-    let (verdict, text) = if let Some(why) = tripped.first() {
-        (Verdict::GuardTripped, why.clone())
+    if let Some(why) = tripped.first() {
+        Ruling { verdict: Verdict::GuardTripped, text: why.clone() }
     } else if !repaired.holds && broken.holds {
-        (Verdict::StillBroken, format!("the symptom is still there: {}", broken.text))
+        Ruling::new(Verdict::StillBroken, "repair.symptom", &[("seen", &broken.text)])
     } else if !repaired.holds {
-        (Verdict::StillBroken, format!("not as it should be yet: {}", repaired.text))
+        Ruling::new(Verdict::StillBroken, "repair.not-yet", &[("seen", &repaired.text)])
     } else if let Some((why, seen)) = lost.first() {
-        (Verdict::RightCauseWrongFix, format!("it works, but {why} ({})", seen.text))
+        Ruling::new(Verdict::RightCauseWrongFix, "repair.lost", &[("why", why), ("seen", &seen.text)])
     } else {
-        (Verdict::Pass, format!("repaired: {}", repaired.text))
-    };
-    Ruling { verdict, text }
+        Ruling::new(Verdict::Pass, "repair.done", &[("seen", &repaired.text)])
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 use serde_json::Value;
 
 use super::catalog::Guard;
+use super::texts::say;
 
 /// The lab's own user.
 pub const HARNESS_USER: &str = "labs";
@@ -27,11 +28,8 @@ pub fn tripped(guards: &[Guard], audit_lines: &str, namespace: &str, since: &str
         .filter_map(|guard| {
             let event = by_people.iter().find(|event| trips(guard, event, namespace))?;
             let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let name = text("/objectRef/name");
-            Some(
-                format!("{} ({} {} {name})", guard.why, text("/verb"), text("/objectRef/resource"))
-                    .replace(" )", ")"),
-            )
+            let request = [text("/verb"), text("/objectRef/resource"), text("/objectRef/name")].join(" ");
+            Some(say("guard.tripped", &[("why", &guard.why), ("request", &request.trim_end())]))
         })
         .collect()
 }
@@ -44,6 +42,17 @@ fn succeeded_since(event: &Value, since: &str) -> bool {
     (200..300).contains(&code)
         && !dry
         && matches!((time(received), time(since)), (Some(at), Some(start)) if at >= start)
+}
+
+/// Seconds from a time (RFC 3339) to a user's first request behind it, whatever the answer was.
+pub fn first_request(audit_lines: &str, user: &str, since: &str) -> Option<i64> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let start = time(since)?;
+    audit_lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|event| {
+        let by = event.pointer("/user/username").and_then(Value::as_str);
+        let at = time(event["requestReceivedTimestamp"].as_str()?)?;
+        (by == Some(user) && at >= start).then(|| at.as_second() - start.as_second())
+    })
 }
 
 fn by_a_person(event: &Value) -> bool {
@@ -92,6 +101,19 @@ mod tests {
         ];
         let found = tripped(&guard(), &lines.join("\n"), "lab-shop", "2026-01-01T00:00:00Z");
         assert_eq!(found, ["the quota is there for a reason (delete resourcequotas q)"]);
+    }
+
+    #[test]
+    fn the_first_look_is_the_users_own_first_request_after_the_fault() {
+        let lines = [
+            line("learner", "get", "pods", 200, "2026-01-01T00:00:01Z"),
+            line(HARNESS_USER, "get", "pods", 200, "2026-01-01T00:00:12Z"),
+            "{\"verb\"".to_owned(),
+            line("learner", "get", "pods", 403, "2026-01-01T00:00:19Z"),
+        ]
+        .join("\n");
+        assert_eq!(first_request(&lines, "learner", "2026-01-01T00:00:10Z"), Some(9));
+        assert_eq!(first_request(&lines, "learner", "2026-01-01T00:01:00Z"), None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use stage1_kubectl::state_dir::{StateDir, write_private};
 use stage2_apiserver::pki::{Identity, Pki};
 
 use super::guards::HARNESS_USER;
+use super::texts::say;
 
 /// The user of the learner's kubeconfig.
 pub const LEARNER: &str = "learner";
@@ -42,15 +43,8 @@ pub fn refuse_other_context(given: Option<&OsStr>, lab: &Path) -> Result<(), Str
     let right = |given: &OsStr| std::path::absolute(given).is_ok_and(|path| path == lab);
     match given.filter(|given| !given.is_empty()) {
         Some(given) if right(given) => Ok(()),
-        Some(given) => Err(format!(
-            "KUBECONFIG is {}; labs touch only their own cluster: export KUBECONFIG={}",
-            given.display(),
-            lab.display()
-        )),
-        None => Err(format!(
-            "KUBECONFIG is not set, so kubectl would look for another cluster: export KUBECONFIG={}",
-            lab.display()
-        )),
+        Some(given) => Err(say("context.other", &[("given", &given.display()), ("lab", &lab.display())])),
+        None => Err(say("context.none", &[("lab", &lab.display())])),
     }
 }
 
@@ -77,9 +71,8 @@ pub fn write(state_dir: &StateDir, server: &str) -> anyhow::Result<()> {
 /// No API server has run there.
 pub fn server(state_dir: &StateDir) -> anyhow::Result<String> {
     let path = state_dir.root().join("apiserver.port");
-    let port = std::fs::read_to_string(&path).with_context(|| {
-        format!("{}: no API server has run here (start one: labs cluster)", path.display())
-    })?;
+    let port =
+        std::fs::read_to_string(&path).with_context(|| say("cluster.never", &[("path", &path.display())]))?;
     Ok(format!("https://127.0.0.1:{}", port.trim()))
 }
 

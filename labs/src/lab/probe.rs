@@ -11,6 +11,7 @@
 
 use serde::Deserialize;
 
+use super::texts::say;
 use super::world::{World, matches, values};
 
 /// A question. In a lab's file each is a map with one key.
@@ -87,14 +88,20 @@ impl Probe {
         match self {
             Probe::Value { subject, path, is } => look(world, subject, |value| {
                 let value = value.map(|value| values(&value, path)).unwrap_or_default();
-                let shown = if value.is_empty() { "not set" } else { &value };
-                Seen { holds: matches(is, &value), text: format!("{subject} {path} is {shown}") }
+                let key = if value.is_empty() { "seen.not-set" } else { "seen.value" };
+                let text = say(key, &[("subject", subject), ("path", path), ("value", &value)]);
+                Seen { holds: matches(is, &value), text }
             }),
             Probe::Absent(subject) => look(world, subject, |value| presence(subject, value.is_some(), false)),
             Probe::Present(subject) => look(world, subject, |value| presence(subject, value.is_some(), true)),
             Probe::Answers { service, port } => match world.http(service, *port) {
-                Ok(_) => Seen { holds: true, text: format!("Service {service} answers on port {port}") },
-                Err(why) => Seen { holds: false, text: format!("Service {service} on port {port}: {why}") },
+                Ok(_) => {
+                    Seen { holds: true, text: say("seen.answers", &[("service", service), ("port", port)]) }
+                }
+                Err(why) => Seen {
+                    holds: false,
+                    text: say("seen.no-answer", &[("service", service), ("port", port), ("why", &why)]),
+                },
             },
             Probe::Kubectl { args, prints } => kubectl(world, args, prints, true),
             Probe::KubectlFails { args, prints } => kubectl(world, args, prints, false),
@@ -102,7 +109,7 @@ impl Probe {
                 look(world, pod, |value| steady(pod, value, *seconds, world.now_seconds()))
             }
             Probe::SourceCopyPasses => match world.source_copy_passes() {
-                Ok(()) => Seen { holds: true, text: "the tests of your copy pass".to_owned() },
+                Ok(()) => Seen { holds: true, text: say("seen.copy-passes", &[]) },
                 Err(why) => Seen { holds: false, text: why },
             },
             Probe::All(probes) => {
@@ -133,8 +140,8 @@ fn look(world: &dyn World, subject: &str, judge: impl FnOnce(Option<serde_json::
 }
 
 fn presence(subject: &str, present: bool, wanted: bool) -> Seen {
-    let text = if present { format!("{subject} is there") } else { format!("there is no {subject}") };
-    Seen { holds: present == wanted, text }
+    let key = if present { "seen.present" } else { "seen.absent" };
+    Seen { holds: present == wanted, text: say(key, &[("subject", &subject)]) }
 }
 
 fn kubectl(world: &dyn World, args: &[String], prints: &str, succeeds: bool) -> Seen {
@@ -142,7 +149,10 @@ fn kubectl(world: &dyn World, args: &[String], prints: &str, succeeds: bool) -> 
     let shown = output.trim().lines().last().unwrap_or_default();
     Seen {
         holds: (code == 0) == succeeds && matches(prints, output.trim()),
-        text: format!("kubectl {}: exit code {code}, {shown:?}", args.join(" ")),
+        text: say(
+            "seen.kubectl",
+            &[("args", &args.join(" ")), ("code", &code), ("shown", &format!("{shown:?}"))],
+        ),
     }
 }
 
@@ -150,7 +160,7 @@ fn steady(pod: &str, value: Option<serde_json::Value>, seconds: i64, now: i64) -
     let Some(value) = value else { return presence(pod, false, true) };
     let ready = values(&value, ".status.conditions[?(@.type==\"Ready\")].status");
     if ready != "True" {
-        return Seen { holds: false, text: format!("{pod} is not Ready") };
+        return Seen { holds: false, text: say("seen.not-ready", &[("pod", &pod)]) };
     }
     let started = values(&value, ".status.containerStatuses[*].state.running.startedAt");
     let newest = started.split(' ').filter_map(|time| time.parse::<jiff::Timestamp>().ok()).max();
@@ -158,8 +168,9 @@ fn steady(pod: &str, value: Option<serde_json::Value>, seconds: i64, now: i64) -
     let restarts = values(&value, ".status.containerStatuses[*].restartCount");
     Seen {
         holds: age >= seconds,
-        text: format!(
-            "{pod} is Ready, its containers have run for {age} s (restarts {restarts}; {seconds} s are asked for)"
+        text: say(
+            "seen.steady",
+            &[("pod", &pod), ("age", &age), ("restarts", &restarts), ("seconds", &seconds)],
         ),
     }
 }

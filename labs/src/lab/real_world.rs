@@ -21,9 +21,11 @@ use serde_json::{Value, json};
 use stage1_kubectl::state_dir::StateDir;
 
 use super::cluster::supervisor::ComponentStatus;
-use super::cluster::{Machine, bin_dir, components};
+use super::cluster::{Machine, components};
+use super::texts::say;
 use super::world::{World, matches};
 use super::{learner, source_copy};
+use crate::programs;
 
 /// How long a question may take.
 const PATIENCE: &str = "5";
@@ -43,7 +45,7 @@ impl RealWorld {
     /// # Errors
     /// Our kubectl isn't beside this program.
     pub fn new(state_dir: StateDir, namespace: String) -> anyhow::Result<Self> {
-        Ok(Self { state_dir, namespace, kubectl: bin_dir()?.join("kubectl") })
+        Ok(Self { state_dir, namespace, kubectl: programs::folder_with(&["kubectl"])?.join("kubectl") })
     }
 
     /// The state directory.
@@ -222,14 +224,14 @@ impl World for RealWorld {
             Some((kind, name)) if kind.eq_ignore_ascii_case("component") => self.component(name),
             Some((kind, reason)) if kind.eq_ignore_ascii_case("event") => self.event(reason),
             Some((kind, name)) => self.get(kind, name),
-            None => {
-                Err("a subject is KIND/NAME, Component/NAME, Event/REASON, Kubeconfig or Trace".to_owned())
-            }
+            None => Err(say("seen.no-subject", &[])),
         }
     }
 
     fn http(&self, service: &str, port: u16) -> Result<String, String> {
-        let service = self.get("service", service)?.ok_or("there is no such Service")?;
+        let service = self
+            .get("service", service)?
+            .ok_or_else(|| say("seen.absent", &[("subject", &format!("Service/{service}"))]))?;
         let ip = service.pointer("/spec/clusterIP").and_then(Value::as_str).unwrap_or_default();
         let machine = Machine::read(&self.state_dir).map_err(|error| format!("{error:#}"))?;
         let started = Instant::now();
@@ -242,7 +244,10 @@ impl World for RealWorld {
             .map_err(|error| error.to_string())?;
         match output.status.code() {
             Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            Some(124) => Err(format!("no answer within {:.0} s", started.elapsed().as_secs_f64())),
+            Some(124) => {
+                let seconds = format!("{:.0}", started.elapsed().as_secs_f64());
+                Err(say("seen.too-slow", &[("seconds", &seconds)]))
+            }
             _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         }
     }

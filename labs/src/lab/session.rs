@@ -81,6 +81,14 @@ pub struct Reached {
     pub times: BTreeMap<String, i64>,
 }
 
+impl Reached {
+    /// Named and repaired: the learner may know which lab it was.
+    #[must_use]
+    pub fn solved(&self) -> bool {
+        self.repaired && self.times.contains_key("cause_named")
+    }
+}
+
 /// `progress.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
@@ -107,7 +115,10 @@ impl Progress {
             reached.diagnosis = Some(diagnosis.points);
             reached.hints = session.hints.len();
             reached.wrong = session.wrong;
-            reached.times.clone_from(&session.times);
+        }
+        // A right answer counts as one, even if an earlier, half right one had more points.
+        if diagnosis.ruling.verdict == Verdict::Pass || reached.diagnosis == Some(diagnosis.points) {
+            reached.times.extend(session.times.clone());
         }
     }
 

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 use stage1_kubectl::state_dir::StateDir;
 use stage3_controllers::reflector::{Heard, Reflector, Request};
 
+use super::texts::say;
+
 const SOURCE: &str = include_str!("../../../stage3-controllers/src/reflector.rs");
 const TESTS_BEGIN: &str = "#[cfg(test)]\nmod tests {";
 /// The arm that brings a watch back after 410.
@@ -111,8 +113,8 @@ pub fn check(state_dir: &StateDir) -> Result<(), String> {
     std::fs::write(&source, with_tests(&copy)).map_err(|error| error.to_string())?;
     let mut compile = bounded("rustc");
     compile.args(["--edition=2024", "--test", "--cap-lints=allow", "-o"]).arg(&program).arg(&source);
-    said(compile, "the copy doesn't compile")?;
-    said(bounded(&program), "the reflector's tests fail on your copy")
+    said(compile, &say("copy.no-compile", &[]))?;
+    said(bounded(&program), &say("copy.tests-fail", &[]))
 }
 
 /// A command that ends within a minute: the learner's copy may loop for ever.
@@ -128,7 +130,7 @@ fn said(mut command: Command, failed: &str) -> Result<(), String> {
         return Ok(());
     }
     if output.status.code() == Some(124) {
-        return Err(format!("{failed}: it takes longer than a minute"));
+        return Err(say("copy.too-long", &[("failed", &failed)]));
     }
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);

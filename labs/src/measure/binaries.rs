@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 
 use crate::options::MeasureFlags;
+use crate::programs;
 
 /// Where the programs are.
 #[derive(Clone, Debug)]
@@ -44,8 +45,8 @@ pub fn find(flags: &MeasureFlags, scratch: &Path) -> anyhow::Result<Programs> {
         }
         None => None,
     };
-    let beside = real.as_deref().unwrap_or(&featureless).with_file_name("kubectl");
-    let kubectl = if beside.exists() { beside } else { PathBuf::from("kubectl") };
+    let measured = real.as_deref().unwrap_or(&featureless).parent();
+    let kubectl = programs::in_folder_or_path(measured, Path::new("kubectl"));
     Ok(Programs { real, featureless, kubectl })
 }
 

@@ -28,10 +28,12 @@ use tokio::sync::{Mutex, broadcast};
 
 use super::desk::{self, Deed};
 use super::files::Repository;
-use super::frame::{self, STATIC, Texts};
+use super::frame::{self, STATIC};
 use super::journal::{Journal, first_choice};
 use super::route::Route;
 use super::{files, lanes, markdown};
+use crate::lab::grade::Ruling;
+use crate::texts::Texts;
 
 /// A body: whole, or a stream.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -65,7 +67,7 @@ impl Book {
         Self {
             repository,
             state_dir,
-            texts: Texts::english(),
+            texts: frame::english(),
             journal: RwLock::default(),
             recording,
             replay_only,
@@ -94,7 +96,7 @@ impl Book {
             Route::Page(page) => self.page(&page),
             Route::Picture(path) => self.picture(&path),
             Route::Static(name) => statics(&name).unwrap_or_else(|| self.nothing()),
-            Route::Objects => self.objects(),
+            Route::Objects { since } => self.objects(since),
             Route::Journey { object, until: Some(count) } => {
                 value(&json!(lanes::journey(&self.recording.first(count), &object)))
             }
@@ -155,10 +157,17 @@ impl Book {
         self.repository.book(path).map_or_else(|| self.nothing(), |bytes| whole(StatusCode::OK, kind, bytes))
     }
 
-    fn objects(&self) -> Answer {
-        let listed = if self.replay_only { self.recording.listed() } else { self.journal().listed() };
+    /// The list of objects; whoever has this version of it already gets the version only.
+    fn objects(&self, since: Option<u64>) -> Answer {
+        let journal = self.journal();
+        let journal = if self.replay_only { &self.recording } else { &*journal };
+        let version = journal.version();
+        if since == Some(version) {
+            return value(&json!({"version": version}));
+        }
+        let listed = journal.listed();
         let choice = first_choice(&listed).map(|one| one.object.clone());
-        value(&json!({"objects": listed, "choice": choice, "replay": self.replay_only}))
+        value(&json!({"version": version, "objects": listed, "choice": choice, "replay": self.replay_only}))
     }
 
     /// When its steps happened and whom they are about; the newest pod of them is what a replay shows.
@@ -266,13 +275,13 @@ fn value(value: &Value) -> Answer {
     whole(StatusCode::OK, "application/json", value.to_string())
 }
 
-/// What went wrong, in the words of whoever found it.
+/// What went wrong, in the words of whoever found it; with the verdict, where there is one.
 fn failed(error: &anyhow::Error) -> Answer {
-    whole(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "application/json",
-        json!({"error": format!("{error:#}")}).to_string(),
-    )
+    let said = match error.downcast_ref::<Ruling>() {
+        Some(ruling) => json!({"error": ruling.text, "verdict": ruling.verdict}),
+        None => json!({"error": format!("{error:#}")}),
+    };
+    whole(StatusCode::UNPROCESSABLE_ENTITY, "application/json", said.to_string())
 }
 
 /// Another address to look at.

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::markdown::{Entry, escape, neighbours};
+use crate::texts::Texts;
 
 /// The files that the browser gets: name, type, text.
 pub const STATIC: [(&str, &str, &str); 8] = [
@@ -27,28 +28,10 @@ pub const STATIC: [(&str, &str, &str); 8] = [
 ];
 const FRAME: &str = include_str!("static/page.html");
 
-/// The texts of a language, by key.
-#[derive(Debug, Clone)]
-pub struct Texts(BTreeMap<String, String>);
-
-impl Texts {
-    /// English.
-    #[must_use]
-    pub fn english() -> Self {
-        Self(serde_json::from_str(include_str!("static/en.json")).expect("a test reads en.json"))
-    }
-
-    /// A text.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
-    }
-
-    /// A text, or its key: a page with a hole is better than none.
-    #[must_use]
-    pub fn of<'a>(&'a self, key: &'a str) -> &'a str {
-        self.get(key).unwrap_or(key)
-    }
+/// The page's texts in English.
+#[must_use]
+pub fn english() -> Texts {
+    Texts::of_file(include_str!("static/en.json"))
 }
 
 /// Fills a template's places in one pass, so that what is filled in is never taken for a place.
@@ -125,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_text_is_named_and_every_named_text_is_there() {
-        let texts = Texts::english();
+        let texts = english();
         let scripts = || STATIC.iter().filter(|(name, ..)| name.ends_with(".js")).map(|(.., text)| *text);
         let asked = regex::Regex::new(r#"\bt\(\s*"([a-z.-]+)""#).unwrap();
         let in_frame = regex::Regex::new(r"\{\{t:([a-z.-]+)\}\}").unwrap();
@@ -145,14 +128,16 @@ mod tests {
         // These are put together: "stage." and a number, "says." and what a lane says, "state." and a state, "verdict." and a word.
         let built = ["stage.", "says.", "state.", "verdict."];
         let is_built = |key: &str| built.iter().any(|start| key.starts_with(start));
-        let idle: Vec<&String> =
-            texts.0.keys().filter(|key| !(wanted.contains(key) || quoted(key) || is_built(key))).collect();
+        let idle: Vec<&str> = texts
+            .keys()
+            .filter(|key| !(wanted.iter().any(|one| one == key) || quoted(key) || is_built(key)))
+            .collect();
         assert!(idle.is_empty(), "in en.json, but named nowhere: {idle:?}");
     }
 
     #[test]
     fn what_is_filled_in_is_never_a_place_itself() {
-        let texts = Texts(BTreeMap::from([("a.b".into(), "<x>".into())]));
+        let texts = Texts::of_file(r#"{"a.b": "<x>"}"#);
         let values = BTreeMap::from([("page", "{{t:a.b}}".to_owned())]);
         assert_eq!(
             fill("1 {{t:a.b}} {{page}} {{none}} 2 {{", &texts, &values),
@@ -163,7 +148,7 @@ mod tests {
     #[test]
     fn a_page_names_itself_and_its_neighbours() {
         let entries = super::super::markdown::contents("[A](a.md)\n- [B & C](b.md)\n- [D](d.md)\n");
-        let html = page(&Texts::english(), &entries, "b", "B & C", "<p>text</p>");
+        let html = page(&english(), &entries, "b", "B & C", "<p>text</p>");
         assert!(html.contains("<a href=\"/book/b.html\" aria-current=\"page\">B &amp; C</a>"), "{html}");
         assert!(
             html.contains("rel=\"prev\" href=\"/book/a.html\"")

@@ -8,7 +8,7 @@
 //! without asking a cluster: so a recording can be replayed, and a broken cluster can be looked at.
 //!
 //! # Invariants
-//! 1. Taking in a step costs the same however many there are.
+//! 1. Taking in a step costs the same however many there are; so does the list of objects, which is kept in order and not sorted.
 //! 2. Memory is bounded: beyond [`MAX_STEPS`] the older half is forgotten.
 //!
 //! # In Kubernetes
@@ -45,6 +45,10 @@ const MAX_OWNERS: usize = 5;
 pub struct Journal {
     steps: Vec<Arc<Step>>,
     objects: HashMap<String, Known>,
+    /// The objects that a list shows, by the beginning of their present life.
+    order: BTreeSet<(i64, String)>,
+    /// Counts births and deaths: what a list depends on.
+    version: u64,
 }
 
 /// What is known of an object.
@@ -53,6 +57,8 @@ struct Known {
     steps: Vec<usize>,
     /// Where in `steps` its present life begins: a name may be used again after a deletion.
     born: usize,
+    /// When that was; until then it was only named by others.
+    born_at_micros: Option<i64>,
     ended: bool,
     owner: Option<String>,
     children: BTreeSet<String>,
@@ -64,8 +70,6 @@ struct Known {
 pub struct Listed {
     /// `Pod default/web-0`.
     pub object: String,
-    /// How many steps it has.
-    pub steps: usize,
     /// When its life began.
     pub born_at_micros: i64,
     /// Whether it is deleted.
@@ -106,7 +110,7 @@ impl Journal {
     pub fn push(&mut self, step: Step) {
         if self.steps.len() >= MAX_STEPS {
             let kept = self.steps.split_off(MAX_STEPS / 2);
-            *self = Self::default();
+            *self = Self { version: self.version + 1, ..Self::default() };
             kept.into_iter().for_each(|step| self.take_in(step));
         }
         self.take_in(Arc::new(step));
@@ -117,13 +121,25 @@ impl Journal {
         let known = self.objects.entry(step.object.clone()).or_default();
         let deleted = step.stage == Stage::ApiServer && step.decided == "deleted";
         // The same name again: another object. Late words of controllers and kubelets about the old one don't revive it.
-        if known.ended && step.decided.starts_with("committed ") {
+        let again = known.ended && step.decided.starts_with("committed ");
+        if again {
             (known.born, known.ended, known.owner) = (known.steps.len(), false, None);
             known.services.clear();
             known.children.clear();
         }
+        self.version += u64::from(again || (deleted && !known.ended));
         known.ended |= deleted;
         known.steps.push(at);
+        // Steps of several programs may come a little out of order: the earliest counts.
+        let before = known.born_at_micros;
+        let now =
+            if again { step.at_micros } else { before.map_or(step.at_micros, |at| at.min(step.at_micros)) };
+        known.born_at_micros = Some(now);
+        if before != Some(now) && !NOISE.contains(&kind(&step.object)) {
+            before.map(|before| self.order.remove(&(before, step.object.clone())));
+            self.order.insert((now, step.object.clone()));
+            self.version += 1;
+        }
         if step.stage == Stage::Controllers {
             self.relate(&step);
         }
@@ -206,22 +222,23 @@ impl Journal {
         self.objects.get(object).map(|known| known.services.iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// Changes when a list does.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The objects, newest first.
     #[must_use]
     pub fn listed(&self) -> Vec<Listed> {
-        let mut listed: Vec<Listed> = self
-            .objects
-            .iter()
-            .filter(|(object, _)| !NOISE.contains(&kind(object)))
-            .filter_map(|(object, known)| {
-                let born_at_micros = self.life(known).map(|step| step.at_micros).min()?;
-                let steps = known.steps.len() - known.born;
-                Some(Listed { object: object.clone(), steps, born_at_micros, ended: known.ended })
+        let newest = self.order.iter().rev().take(MAX_LISTED);
+        newest
+            .map(|(born_at_micros, object)| Listed {
+                object: object.clone(),
+                born_at_micros: *born_at_micros,
+                ended: self.ended(object),
             })
-            .collect();
-        listed.sort_by(|a, b| (b.born_at_micros, &b.object).cmp(&(a.born_at_micros, &a.object)));
-        listed.truncate(MAX_LISTED);
-        listed
+            .collect()
     }
 }
 

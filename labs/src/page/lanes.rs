@@ -142,7 +142,7 @@ pub fn journey(journal: &Journal, object: &str) -> Journey {
 }
 
 /// A pod's own steps, those of its owners before it was made, and what the proxies did for its Services since.
-fn pod_steps(journal: &Journal, pod: &str) -> Vec<Step> {
+pub(super) fn pod_steps(journal: &Journal, pod: &str) -> Vec<Step> {
     let own = journal.of(pod);
     let (owners, services) = (journal.owners(pod), journal.services(pod));
     let Some(created_micros) = own.iter().map(|step| step.at_micros).min() else { return Vec::new() };

@@ -23,7 +23,10 @@ pub enum Route {
     /// A part of the binary.
     Static(String),
     /// The objects that have steps.
-    Objects,
+    Objects {
+        /// The version of the list that the page has.
+        since: Option<u64>,
+    },
     /// One object's lanes.
     Journey {
         /// The object.
@@ -59,7 +62,7 @@ pub fn route(method: &Method, path: &str, query: &str) -> Route {
     let is_post = *method == Method::POST;
     let found = match path.split_at(path.rfind('/').map_or(0, |at| at + 1)) {
         ("/", "") => Route::Home,
-        ("/api/", "objects") => Route::Objects,
+        ("/api/", "objects") => Route::Objects { since: asked("since").and_then(|since| since.parse().ok()) },
         ("/api/", "recording") => Route::Recording,
         ("/api/", "events") => Route::Events,
         ("/api/", "labs") => Route::Labs,
@@ -106,6 +109,8 @@ mod tests {
         );
         assert_eq!(get("/api/journey?object=Pod%20default/web"), Route::Journey { object, until: None });
         assert_eq!(route(&Method::POST, "/api/labs/start", ""), Route::Do("start".into()));
+        assert_eq!(get("/api/objects?since=7"), Route::Objects { since: Some(7) });
+        assert_eq!(get("/api/objects?since=x"), Route::Objects { since: None });
     }
 
     #[test]

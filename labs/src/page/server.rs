@@ -34,10 +34,9 @@ use super::files::Repository;
 use super::guard::{Door, Pass};
 use super::journal::Journal;
 use super::route::route;
+use super::story::RECORDING;
 use super::tail::{Tail, steps_of};
 
-/// A recording that is part of the program: `labs/up --demo` on one node.
-const RECORDING: &str = include_str!("static/recording.jsonl");
 /// A request's body: an answer with its evidence is far shorter.
 const MAX_BODY_BYTES: usize = 64 << 10;
 const MAX_CONNECTIONS: usize = 64;

@@ -134,6 +134,10 @@ async fn a_step_arrives_while_it_happens_and_fills_its_lane() {
     assert!(seen.contains("event: step\ndata: {"), "{seen}");
     let objects: Value = serde_json::from_str(&page.get("/api/objects").await.body).unwrap();
     assert_eq!(objects["choice"], "Pod default/web");
+    // Whoever has this list is told so and nothing else, until an object comes or goes.
+    let since = format!("/api/objects?since={}", objects["version"]);
+    let same: Value = serde_json::from_str(&page.get(&since).await.body).unwrap();
+    assert_eq!(same, serde_json::json!({"version": objects["version"]}));
     let answer = page.get("/api/journey?object=Pod%20default/web").await;
     let journey: Value = serde_json::from_str(&answer.body).unwrap();
     let states: Vec<&str> =
@@ -162,6 +166,8 @@ async fn labs_without_a_cluster_say_what_to_type() {
         assert_eq!(answer.status, status, "{name}: {}", answer.body);
         let error: Value = serde_json::from_str(&answer.body).unwrap();
         assert!(error["error"].as_str().unwrap().len() > 20, "{name}: {error}");
+        let verdict = if name == "hint" { Value::from("NOT_BROKEN") } else { Value::Null };
+        assert_eq!(error["verdict"], verdict, "{name}: {error}");
     }
 }
 

@@ -224,6 +224,8 @@ async fn a_learner_starts_a_lab_takes_a_hint_hands_in_a_diagnosis_and_resets() {
     browser.focus("#lab-hint").await;
     browser.press("Enter").await;
     browser.wait_for("document.querySelectorAll('#lab-hints li').length === 1").await;
+    browser.size(1280, 1240).await;
+    browser.value("document.getElementById('panel').scrollTop = 0").await;
     browser.picture("lab.png").await;
     browser.value("document.getElementById('lab-stage').value = '2'").await;
     browser.focus("#lab-object").await;

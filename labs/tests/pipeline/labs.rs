@@ -6,7 +6,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use labs::lab::catalog::{self, Lab};
-use labs::lab::commands::word;
 use labs::lab::session::Session;
 use labs::lab::variation;
 use nix::sys::signal::{Signal, kill};
@@ -247,7 +246,7 @@ fn answers(cluster: &LabCluster, lab: &Lab) {
     };
     for wrong in &lab.wrong_answers {
         let verdict = submit(wrong.stage, &wrong.object, &wrong.mechanism, &[]);
-        assert!(verdict.starts_with(&format!("{}: ", word(wrong.verdict))), "{}: {verdict}", lab.id);
+        assert!(verdict.starts_with(&format!("{}: ", wrong.verdict.word())), "{}: {verdict}", lab.id);
     }
     let recorded = cluster.session().recorded;
     assert!(lab.truth.evidence.is_empty() || !recorded.is_empty(), "{}: no proof was there", lab.id);

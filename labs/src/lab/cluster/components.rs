@@ -66,6 +66,11 @@ pub fn lock(state_dir: &StateDir) -> anyhow::Result<Flock<std::fs::File>> {
         .map_err(|_| anyhow::anyhow!("a lab cluster runs already in {}", state_dir.root().display()))
 }
 
+/// There while the cluster is ready: its components run, and its node was Ready.
+pub fn ready_file(state_dir: &StateDir) -> PathBuf {
+    dir(state_dir).join("ready")
+}
+
 /// Does a lab cluster run in this state directory?
 pub fn running(state_dir: &StateDir) -> bool {
     let Ok(file) = std::fs::File::open(dir(state_dir).join("lock")) else { return false };
@@ -181,6 +186,50 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::rename(&new, path).with_context(|| path.display().to_string())
 }
 
+/// What tells a file from an older one of its name: replaced, edited, or grown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    path: PathBuf,
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+/// The folder of manifests, read anew only when one of its files has changed.
+#[derive(Debug, Default)]
+pub struct Folder {
+    seen: Option<Vec<Entry>>,
+    manifests: BTreeMap<String, Result<Manifest, String>>,
+}
+
+impl Folder {
+    /// The manifests as they are now.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn look(
+        &mut self,
+        state_dir: &StateDir,
+    ) -> std::io::Result<&BTreeMap<String, Result<Manifest, String>>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(dir(state_dir))? {
+            let path = entry?.path();
+            // A file that goes away between the two calls is no longer there.
+            let Ok(file) = std::fs::metadata(&path) else { continue };
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let changed = (file.ctime(), file.ctime_nsec());
+                entries.push(Entry { path, inode: file.ino(), length: file.len(), changed });
+            }
+        }
+        if self.seen.as_ref() != Some(&entries) {
+            self.manifests = read(state_dir)?;
+            self.seen = Some(entries);
+        }
+        Ok(&self.manifests)
+    }
+}
+
 /// Reads the manifests; what can't be read is told by its name.
 ///
 /// # Errors
@@ -212,4 +261,33 @@ fn parse(name: &str, text: &str) -> anyhow::Result<Manifest> {
         bail!("the command is empty");
     }
     Ok(manifest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edited_a_replaced_a_new_and_a_removed_manifest_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(Some(dir.path().to_owned())).unwrap();
+        let mut folder = Folder::default();
+        assert!(folder.look(&state_dir).is_err(), "no folder is not an empty folder");
+        make_private(&super::dir(&state_dir)).unwrap();
+        let manifest =
+            |flag: &str| Manifest { name: "a".to_owned(), command: vec!["a".to_owned(), flag.to_owned()] };
+        let mut look = || folder.look(&state_dir).unwrap().get("a").cloned();
+        assert_eq!(look(), None);
+        write(&state_dir, &[manifest("--x")]).unwrap();
+        assert_eq!(look(), Some(Ok(manifest("--x"))));
+        assert_eq!(look(), Some(Ok(manifest("--x"))));
+        edit(&state_dir, &manifest("--y")).unwrap();
+        assert_eq!(look(), Some(Ok(manifest("--y"))));
+        std::fs::write(file(&state_dir, "a"), "nonsense: [").unwrap();
+        assert!(look().unwrap().is_err());
+        restore(&state_dir, "a").unwrap();
+        assert_eq!(look(), Some(Ok(manifest("--x"))));
+        std::fs::remove_file(file(&state_dir, "a")).unwrap();
+        assert_eq!(look(), None);
+    }
 }

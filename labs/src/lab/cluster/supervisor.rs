@@ -1,11 +1,12 @@
 //! Supervisor: keeps running what the manifests say.
 //!
 //! [`plan`] is the kubelet's idea in twenty lines: compare what should run with what runs, and name the difference. The shell
-//! around it looks at the folder and at its children five times a second, and writes `status.json`.
+//! around it looks at the folder and at its children five times a second, and writes `status.json` when something has changed.
 //!
 //! # Invariants
 //! 1. A changed manifest stops the old process before the new one starts.
 //! 2. A process that ends by itself is started again after a back-off that doubles up to ten seconds, and starts anew with a changed manifest.
+//! 3. While nothing changes, nothing is written and no file is read: the folder's own entries are compared.
 //!
 //! # In Kubernetes
 //! The kubelet's static pods. Left out: events of the file system (the folder is read anew, five times a second).
@@ -109,6 +110,8 @@ struct Process {
 /// Keeps the components of a state directory running until `shutdown`; then stops them, the API server last.
 pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
     let mut processes: BTreeMap<String, Process> = BTreeMap::new();
+    let mut folder = components::Folder::default();
+    let mut told = Vec::new();
     let mut period = tokio::time::interval(PERIOD);
     while !shutdown.is_cancelled() {
         tokio::select! {
@@ -118,7 +121,7 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
         for process in processes.values_mut() {
             process.notice_end();
         }
-        let manifests = match components::read(&state_dir) {
+        let manifests = match folder.look(&state_dir) {
             Ok(manifests) => manifests,
             // Not to be read is not the same as empty: nothing is stopped for it.
             Err(error) => {
@@ -143,7 +146,7 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
             }
         }
         processes.retain(|name, _| manifests.contains_key(name));
-        write_status(&state_dir, &manifests, &processes);
+        write_status(&state_dir, manifests, &processes, &mut told);
     }
     let last = processes.remove("kube-apiserver");
     futures::future::join_all(processes.into_values().map(Process::stop)).await;
@@ -220,10 +223,12 @@ fn spawn(state_dir: &StateDir, manifest: &Manifest) -> std::io::Result<Child> {
         .spawn()
 }
 
+/// Writes how the components are, unless that is what was `told` last.
 fn write_status(
     state_dir: &StateDir,
     manifests: &BTreeMap<String, Result<Manifest, String>>,
     processes: &BTreeMap<String, Process>,
+    told: &mut Vec<u8>,
 ) {
     let status = |name: &String, read: &Result<Manifest, String>| match (read, processes.get(name)) {
         (Err(message), _) => {
@@ -243,11 +248,14 @@ fn write_status(
         manifests.iter().map(|(name, read)| (name, status(name, read))).collect();
     let path = components::status_file(state_dir);
     let new = path.with_extension("json.new");
-    let written = serde_json::to_vec_pretty(&all)
-        .map_err(std::io::Error::from)
-        .and_then(|text| std::fs::write(&new, text));
-    if let Err(error) = written.and_then(|()| std::fs::rename(&new, &path)) {
-        tracing::warn!(%error, "Cannot write the components' status");
+    let text = serde_json::to_vec_pretty(&all).expect("texts and numbers are JSON");
+    // Somebody may have removed the file; that is seen at the next change.
+    if text == *told {
+        return;
+    }
+    match std::fs::write(&new, &text).and_then(|()| std::fs::rename(&new, &path)) {
+        Ok(()) => *told = text,
+        Err(error) => tracing::warn!(%error, "Cannot write the components' status"),
     }
 }
 
@@ -281,6 +289,23 @@ mod tests {
             plan(&map(vec![("a", manifest("a", "--new"))]), &map(vec![("a", running("--x"))]), now),
             [Action::Stop("a".to_owned()), Action::Start(manifest("a", "--new"))]
         );
+    }
+
+    #[test]
+    fn the_status_is_written_when_it_changes_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(Some(dir.path().to_owned())).unwrap();
+        std::fs::create_dir_all(components::dir(&state_dir)).unwrap();
+        let path = components::status_file(&state_dir);
+        let (mut told, none) = (Vec::new(), BTreeMap::new());
+        let mut write = |manifests: &BTreeMap<String, Result<Manifest, String>>| {
+            write_status(&state_dir, manifests, &none, &mut told);
+            let there = path.exists();
+            let _ = std::fs::remove_file(&path);
+            there
+        };
+        let one = map(vec![("a", Ok(manifest("a", "--x")))]);
+        assert_eq!([write(&one), write(&one), write(&BTreeMap::new())], [true, false, true]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ fn a_classs_table_has_a_line_a_learner() {
         LEARNER                 2-E    4-B  REPAIRED  POINTS
         ada                      45   100+         1     145
         Bob                       -     ?+         1       0
+        repaired of tried       0/1    2/2
     "#]]
     .assert_eq(&grade(dir.path()).unwrap());
     std::fs::write(dir.path().join("c.json"), "{").unwrap();
@@ -51,10 +52,14 @@ fn a_classs_table_has_a_line_a_learner() {
 fn progress_is_readable() {
     let mut mine = Progress::default();
     assert_eq!(progress(&mine), "Nothing yet: labs list, labs start SYMPTOM\n");
-    mine.labs.insert("4-B".to_owned(), reached("silent-pending", Some(90), true));
+    let mut solved = reached("silent-pending", Some(90), true);
+    solved.times.insert("cause_named".to_owned(), 40);
+    mine.labs.insert("4-B".to_owned(), solved);
+    mine.labs.insert("9-Z".to_owned(), reached("no-pods", Some(45), false));
     expect![[r#"
-        SYMPTOM              STARTS DIAGNOSIS REPAIRED HINTS WRONG  REPAIR TOOK
-        silent-pending            1        90      yes     0     0         95 s
+        SYMPTOM                  STARTS DIAGNOSIS REPAIRED HINTS WRONG  REPAIR TOOK
+        silent-pending (4-B)          1        90      yes     0     0         95 s
+        no-pods                       1        45       no     0     0            -
     "#]]
     .assert_eq(&progress(&mine));
 }

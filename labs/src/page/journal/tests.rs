@@ -65,6 +65,28 @@ fn the_list_begins_with_the_newest_and_the_choice_with_the_newest_living_pod() {
 }
 
 #[test]
+fn the_list_keeps_its_order_as_lives_begin_again_and_its_version_counts_births_and_deaths_only() {
+    let mut journal = web();
+    let version = journal.version();
+    journal.push(step(4, POD, 9, "bound to n", ""));
+    journal.push(step(2, "Event d/web.2", 9, "committed at revision 9", ""));
+    assert_eq!(journal.version(), version, "a step of a known object changes no list");
+    journal.push(step(2, "Deployment d/web", 10, "deleted", ""));
+    assert_eq!(journal.version(), version + 1);
+    journal.push(step(2, "Deployment d/web", 11, "committed at revision 11", ""));
+    assert!(journal.version() > version + 1);
+    let listed: Vec<(String, i64)> =
+        journal.listed().into_iter().map(|one| (one.object, one.born_at_micros)).collect();
+    assert_eq!(listed.first().unwrap(), &("Deployment d/web".to_owned(), 11));
+    assert_eq!(listed.len(), 4, "{listed:?}");
+    let mut sorted = listed.clone();
+    sorted.sort_by(|a, b| (b.1, &b.0).cmp(&(a.1, &a.0)));
+    assert_eq!(listed, sorted);
+    journal.push(step(1, POD, 2, "POST", "a step that comes late is still the first"));
+    assert_eq!(journal.listed().iter().find(|one| one.object == POD).unwrap().born_at_micros, 2);
+}
+
+#[test]
 fn a_name_that_is_used_again_begins_a_new_life() {
     let mut journal = journal(&[
         (2, "Pod d/p", 1, "committed at revision 1", ""),

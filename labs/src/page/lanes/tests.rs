@@ -154,7 +154,7 @@ fn an_object_that_nobody_has_told_of_has_six_lanes_without_steps() {
 
 #[test]
 fn everything_that_a_lane_says_is_a_text_of_the_page() {
-    let texts = crate::page::frame::Texts::english();
+    let texts = crate::page::frame::english();
     for key in [
         "silent.kubectl",
         "silent.apiserver",

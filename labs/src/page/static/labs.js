@@ -94,7 +94,8 @@ async function run(name, body = {}) {
   } catch (error) {
     place.status.textContent = "";
     place.result.className = "said wrong";
-    place.result.replaceChildren(make("p", { role: "alert" }, error.message));
+    const word = error.verdict ? make("strong", { id: "lab-verdict" }, `${t(`verdict.${error.verdict}`)}. `) : null;
+    place.result.replaceChildren(make("p", { role: "alert" }, word ?? "", error.message));
     for (const button of buttons) button.disabled = false;
   }
   place.result.focus();

@@ -12,6 +12,8 @@ const panel = {
   chosen: memory.get("object") ?? NEWEST,
   choice: null,
   objects: [],
+  /** Which list of objects this is; the server sends it again only when it is another. */
+  version: null,
   relatives: new Set(),
   replay: null,
   replayOnly: false,
@@ -39,13 +41,20 @@ function connect() {
   panel.stream = stream;
   stream.addEventListener("hello", () => soon());
   stream.addEventListener("again", () => soon());
-  stream.addEventListener("step", () => soon());
+  stream.addEventListener("step", (event) => concerns(JSON.parse(event.data)) && soon());
   stream.addEventListener("error", () => (byId("source").textContent = t("source.lost")));
 }
 
 function disconnect() {
   panel.stream?.close();
   panel.stream = null;
+}
+
+/** Whether a step changes anything here: it is about an object that is shown or new, or may tell of new relatives. */
+function concerns(step) {
+  if (step.object.startsWith("Event ") || step.object.startsWith("Lease ")) return false;
+  const told = panel.objects.some((one) => one.object === step.object);
+  return !told || step.decided === "deleted" || step.stage === 3 || step.object === shownObject() || panel.relatives.has(step.object);
 }
 
 function soon() {
@@ -79,10 +88,11 @@ function choose(object) {
 async function refresh() {
   const turn = ++panel.asked;
   try {
-    const listed = panel.replay.on ? panel.replay.listed() : await ask("/api/objects");
+    const since = panel.version === null ? "" : `?since=${panel.version}`;
+    const listed = panel.replay.on ? panel.replay.listed() : await ask(`/api/objects${since}`);
     if (turn !== panel.asked) return;
-    panel.objects = listed.objects;
-    panel.choice = listed.choice;
+    if (listed.objects) Object.assign(panel, { objects: listed.objects, choice: listed.choice });
+    panel.version = panel.replay.on ? null : listed.version;
     panel.replayOnly ||= listed.replay === true;
     drawChoice();
     const object = shownObject();
@@ -127,6 +137,7 @@ function draw(journey) {
   // A status that says the same again would be read out again.
   if (next.textContent !== (says || complete)) next.textContent = says || complete;
   next.className = says ? "waits" : "";
+  panel.relatives = new Set([...journey.owners, ...journey.children, ...journey.services]);
   drawRelatives(journey);
   drawLanes(byId("lanes"), byId("detail"), journey);
 }

@@ -21,7 +21,11 @@ export async function act(path, body = {}) {
 async function read(response) {
   const isValue = (response.headers.get("content-type") ?? "").includes("json");
   const value = isValue ? await response.json() : {};
-  if (!response.ok) throw new Error(value.error ?? `${response.status} ${response.statusText}`);
+  if (!response.ok) {
+    const error = new Error(value.error ?? `${response.status} ${response.statusText}`);
+    error.verdict = value.verdict;
+    throw error;
+  }
   return value;
 }
 
