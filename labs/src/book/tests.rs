@@ -28,7 +28,7 @@ fn each_kind_of_defect_is_found() {
         ("{{#include ../../a/lib.rs:nope}}", "a/lib.rs has no anchor nope"),
         ("{{#include ../../a/lib.rs:open}}", "anchor open in a/lib.rs is never closed"),
         ("{{#include ../../a/lib.rs:none}}", "anchor none in a/lib.rs encloses nothing"),
-        ("{{#include ../../a/lib.rs:twice}}", "anchor twice in a/lib.rs stands more than once"),
+        ("{{#include ../../a/lib.rs:twice}}", "anchor twice stands more than once in a/lib.rs"),
         ("{{#include ../../a/orphan.rs:item}}", "a/orphan.rs belongs to no module: it is never compiled"),
         ("{{#include ../../a/gone.rs}}", "include of ../../a/gone.rs: there is no a/gone.rs"),
         ("```rust\nfn main() {}\n```", "Rust block is not an include of compiled source"),

@@ -24,6 +24,8 @@ use super::tail::steps_of;
 pub const RECORDING: &str = include_str!("static/recording.jsonl");
 /// Where it stands.
 pub const RECORDING_FILE: &str = "labs/src/page/static/recording.jsonl";
+/// Lines above a call in which its words may stand.
+const ABOVE: usize = 4;
 const NOTHING: &str = "(nothing yet: somebody has written a file)\n";
 
 /// The recorded trace up to each stage: file in the repository, and text.
@@ -39,9 +41,15 @@ pub fn traces() -> Vec<(String, String)> {
 
 /// What had been told of a pod before a stage took its turn.
 fn before(steps: &[Step], pod: &str, stage: u8) -> String {
-    let of_stage = |step: &Step| u8::from(step.stage) >= stage;
-    let end = steps.iter().position(of_stage).unwrap_or(steps.len());
-    let told = digest(&steps[..end]);
+    let of = |step: &Step| u8::from(step.stage);
+    // A proxy writes rules for a Service without pods, too: a stage's turn comes after the one before it has begun.
+    let begun = steps.iter().position(|step| of(step) + 1 == stage).unwrap_or(0);
+    let turn =
+        steps.iter().skip(begun).position(|step| of(step) == stage).map_or(steps.len(), |at| begun + at);
+    // What the API server tells of the requests of stage 3 comes before stage 3 tells of them itself.
+    let root = steps.first().map(|step| step.object.clone()).unwrap_or_default();
+    let counts = |step: &&Step| of(step) < stage && (stage > 3 || step.object == root);
+    let told = digest(&steps[..turn].iter().filter(counts).cloned().collect::<Vec<_>>());
     let start = told.first().map_or(0, |one| one.step.at_micros);
     let text: String = told.iter().map(|one| line(one, pod, start, true)).collect();
     if text.is_empty() { NOTHING.to_owned() } else { text }
@@ -69,7 +77,11 @@ pub fn stale(recording: &str, read: &dyn Fn(&Path) -> Option<String>) -> BTreeMa
         }
         let word = step.decided.split([' ', ':']).next().unwrap_or_default();
         let near = |candidate: &usize| {
-            let words = lines[candidate - 1..].iter().take(5).any(|line| line.contains(word));
+            // The words may have been put together just above the call.
+            let from = candidate.saturating_sub(1 + ABOVE);
+            let ends = |line: &&str| line.contains(");");
+            let end = lines[candidate - 1..].iter().position(ends).map_or(lines.len(), |at| candidate + at);
+            let words = lines[from..end].iter().any(|line| line.contains(word));
             (!words, candidate.abs_diff(at))
         };
         let meant = (1..=lines.len()).filter(|at| records(*at)).min_by_key(near);

@@ -8,7 +8,7 @@ use clap::Parser as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::{Value, json};
-use stage3_controllers::options::Flags;
+use stage3_controllers::options::ControllerFlags;
 use stage4_scheduler::framework::{ClusterEvent, Hint, Plugin as _};
 use stage4_scheduler::listers::Listers;
 use stage4_scheduler::node_info::NodeInfo;
@@ -162,9 +162,16 @@ pub fn readiness_restarts() -> Vec<String> {
     vec![if found.is_empty() { "Never." } else { "Each time." }.to_owned()]
 }
 
+/// The controllers' flags as they are when nobody says anything.
+#[derive(clap::Parser)]
+struct Defaults {
+    #[command(flatten)]
+    flags: ControllerFlags,
+}
+
 pub fn patience_with_a_node() -> Vec<String> {
-    let flags = Flags::parse_from(["kube-controller-manager"]);
-    vec![format!("after {} seconds", flags.controllers.node_monitor_grace_period.as_secs())]
+    let flags = Defaults::parse_from(["kube-controller-manager"]).flags;
+    vec![format!("after {} seconds", flags.node_monitor_grace_period.as_secs())]
 }
 
 pub fn phase_of_a_crash_loop() -> Vec<String> {

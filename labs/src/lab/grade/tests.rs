@@ -73,7 +73,7 @@ fn verdict_texts() {
     ];
     expect![[r#"
         WrongStage: you say that nothing is broken; the symptom is real. Follow the chain from the first stage that did not act.
-        WrongStage: stage 5 (kubelet) does its work here. Which stage is the first that did not?
+        WrongStage: stage 5 (kubelet) does its work here. Which stage is the first that doesn't, if any?
         WrongObject: the stage is right (scheduler); Component/kube-scheduler is not where it breaks
         WrongObject: the stage is right (scheduler); Pod/elsewhere is not where it breaks
     "#]]
