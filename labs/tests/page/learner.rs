@@ -215,6 +215,8 @@ async fn a_learner_starts_a_lab_takes_a_hint_hands_in_a_diagnosis_and_resets() {
     let address = book.first_line.split_once("http").map(|(_, rest)| format!("http{}", rest.trim()));
     browser.size(1280, 900).await;
     browser.open(&address.expect("labs book prints an address")).await;
+    // Its scripts have begun: a key before that would be lost.
+    browser.wait_for("document.getElementById('source').innerText !== ''").await;
     browser.focus("#tab-journey").await;
     browser.press("ArrowRight").await;
     browser.wait_for("document.querySelectorAll('.labs button:enabled').length > 8").await;
@@ -228,6 +230,7 @@ async fn a_learner_starts_a_lab_takes_a_hint_hands_in_a_diagnosis_and_resets() {
     browser.value("document.getElementById('panel').scrollTop = 0").await;
     browser.picture("lab.png").await;
     browser.value("document.getElementById('lab-stage').value = '2'").await;
+    browser.value("document.getElementById('lab-mechanism').value = 'component-not-running'").await;
     browser.focus("#lab-object").await;
     browser.type_text("Component/kube-apiserver").await;
     browser.focus("#lab-answer").await;

@@ -54,6 +54,8 @@ function drawUnderWay(lab) {
 function diagnosis() {
   const stages = [1, 2, 3, 4, 5, 6].map((stage) => make("option", { value: stage }, t(`stage.${stage}`)));
   stages.push(make("option", { value: 0 }, t("labs.healthy")));
+  // Nobody shall hand in what happened to stand there.
+  const pick = () => make("option", { value: "" }, t("labs.pick"));
   const words = seen.mechanisms.map(({ word, meaning }) => make("option", { value: word }, `${word} – ${meaning}`));
   const field = (id, text, input) => make("div", { class: "field" }, make("label", { for: id }, text), input);
   const evidence = [1, 2, 3].map((number) =>
@@ -63,9 +65,9 @@ function diagnosis() {
     "form",
     { id: "lab-form" },
     make("h3", {}, t("labs.diagnosis")),
-    field("lab-stage", t("labs.stage"), make("select", { id: "lab-stage", name: "stage" }, ...stages)),
+    field("lab-stage", t("labs.stage"), make("select", { id: "lab-stage", name: "stage", required: true }, pick(), ...stages)),
     field("lab-object", t("labs.object"), make("input", { id: "lab-object", name: "object", required: true, autocomplete: "off" })),
-    field("lab-mechanism", t("labs.mechanism"), make("select", { id: "lab-mechanism", name: "mechanism" }, ...words)),
+    field("lab-mechanism", t("labs.mechanism"), make("select", { id: "lab-mechanism", name: "mechanism", required: true }, pick(), ...words)),
     ...evidence,
     make("button", { type: "submit", id: "lab-answer" }, t("labs.answer")),
   );
