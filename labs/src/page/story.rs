@@ -42,8 +42,14 @@ pub fn traces() -> Vec<(String, String)> {
 /// What had been told of a pod before a stage took its turn.
 fn before(steps: &[Step], pod: &str, stage: u8) -> String {
     let of = |step: &Step| u8::from(step.stage);
-    // A proxy writes rules for a Service without pods, too: a stage's turn comes after the one before it has begun.
-    let begun = steps.iter().position(|step| of(step) + 1 == stage).unwrap_or(0);
+    // A stage's turn comes after the one before it has begun. A proxy writes rules for a Service without ready pods, too:
+    // of this pod it tells when the kubelet has told all.
+    let before = |step: &Step| of(step) + 1 == stage;
+    let begun = match stage {
+        6 => steps.iter().rposition(before),
+        _ => steps.iter().position(before),
+    };
+    let begun = begun.unwrap_or(0);
     let turn =
         steps.iter().skip(begun).position(|step| of(step) == stage).map_or(steps.len(), |at| begun + at);
     // What the API server tells of the requests of stage 3 comes before stage 3 tells of them itself.
@@ -58,36 +64,38 @@ fn before(steps: &[Step], pod: &str, stage: u8) -> String {
 /// Places of the recording that are no longer lines that record a step, each with the line that is meant, if one can be found.
 #[must_use]
 pub fn stale(recording: &str, read: &dyn Fn(&Path) -> Option<String>) -> BTreeMap<String, Option<String>> {
-    let mut found = BTreeMap::new();
+    let mut told: BTreeMap<String, BTreeMap<usize, String>> = BTreeMap::new();
     for step in steps_of(recording) {
         let Some((file, line)) = step.source.rsplit_once(':') else { continue };
-        let Some(text) = read(Path::new(file)) else {
-            found.insert(step.source.clone(), None);
-            continue;
-        };
+        let word = step.decided.split([' ', ':']).next().unwrap_or_default().to_owned();
+        told.entry(file.to_owned()).or_default().entry(line.parse().unwrap_or_default()).or_insert(word);
+    }
+    let mut found = BTreeMap::new();
+    for (file, places) in told {
+        let text = read(Path::new(&file)).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        let at: usize = line.parse().unwrap_or_default();
-        let records = |at: usize| {
-            lines
-                .get(at.wrapping_sub(1))
-                .is_some_and(|line| line.contains("journey_step!(") || line.contains("line!()"))
-        };
-        if records(at) {
-            continue;
+        let records = |line: &str| line.contains("journey_step!(") || line.contains("line!()");
+        let there: Vec<usize> =
+            lines.iter().enumerate().filter(|(_, line)| records(line)).map(|(at, _)| at + 1).collect();
+        for (order, (at, word)) in places.iter().enumerate().filter(|(_, (at, _))| !there.contains(at)) {
+            let meant = match there.len() == places.len() {
+                // All that the file records has been told: lines were only moved.
+                true => there.get(order).copied(),
+                false => there.iter().copied().min_by_key(|line| unlike(&lines, *line, *at, word)),
+            };
+            found.insert(format!("{file}:{at}"), meant.map(|line| format!("{file}:{line}")));
         }
-        let word = step.decided.split([' ', ':']).next().unwrap_or_default();
-        let near = |candidate: &usize| {
-            // The words may have been put together just above the call.
-            let from = candidate.saturating_sub(1 + ABOVE);
-            let ends = |line: &&str| line.contains(");");
-            let end = lines[candidate - 1..].iter().position(ends).map_or(lines.len(), |at| candidate + at);
-            let words = lines[from..end].iter().any(|line| line.contains(word));
-            (!words, candidate.abs_diff(at))
-        };
-        let meant = (1..=lines.len()).filter(|at| records(*at)).min_by_key(near);
-        found.insert(step.source.clone(), meant.map(|line| format!("{file}:{line}")));
     }
     found
+}
+
+/// How little a recording line looks like the one that was at `at` and said `word`.
+fn unlike(lines: &[&str], line: usize, at: usize, word: &str) -> (bool, usize) {
+    // The words may have been put together just above the call.
+    let from = line.saturating_sub(1 + ABOVE);
+    let ends = |line: &&str| line.contains(");");
+    let end = lines[line - 1..].iter().position(ends).map_or(lines.len(), |further| line + further);
+    (!lines[from..end].iter().any(|line| line.contains(word)), line.abs_diff(at))
 }
 
 #[cfg(test)]
@@ -117,6 +125,14 @@ mod tests {
         let read = |path: &Path| (path == Path::new("a.rs")).then(|| source.to_owned());
         assert!(stale(&line(2, "no node"), &read).is_empty());
         assert_eq!(stale(&line(3, "filtered: 1"), &read)["a.rs:3"], Some("a.rs:4".to_owned()));
+        let both = line(7, "no words of it") + &line(9, "nor of this");
+        let moved = stale(&both, &read);
+        assert_eq!(
+            moved["a.rs:7"],
+            Some("a.rs:2".to_owned()),
+            "all were only moved: the first is still the first"
+        );
+        assert_eq!(moved["a.rs:9"], Some("a.rs:4".to_owned()));
         assert_eq!(stale(&line(1, "no node can"), &read)["a.rs:1"], Some("a.rs:2".to_owned()));
         assert_eq!(stale(&line(1, "x"), &|_| None)["a.rs:1"], None);
     }
