@@ -3,21 +3,21 @@
 //! *Step 5 of a pod's journey.* Before: [`crate::pod_status`] computed a status. After: the API server has it; for a deleted pod whose
 //! containers are gone, the object is deleted.
 //!
-//! Workers hand in statuses as often as they like; only a difference gets a new version, and only versions that were not
-//! sent yet are sent. The patch carries the UID: the status of a pod never lands on its successor of the same name.
+//! Workers hand in statuses as often as they like; only a difference is sent, and of several the latest. The patch carries
+//! the UID: the status of a pod never lands on its successor of the same name.
 //!
 //! The subtle thing is the end. A terminal phase invites controllers to start a replacement and the API server to forget
 //! the pod, so it is held back until the worker says that nothing of the pod runs any more.
 //!
 //! # Invariants
-//! 1. Versions of one pod are sent in order; an older one never after a newer one.
+//! 1. Statuses of one pod are sent in order; an older one never after a newer one.
 //! 2. A terminal phase is sent only after the pod was terminated on the node.
 //! 3. An object is deleted (grace 0) only when its status says that nothing is left.
 //!
 //! # In Kubernetes
 //! `pkg/kubelet/status/status_manager.go`. Left out: mirror pods' translated UIDs, resize state.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,15 +47,13 @@ struct Entry {
     /// What the API server has, as far as we know, and at which version: the patch is the difference to this.
     stored: (PodStatus, u64),
     status: PodStatus,
-    version: u64,
-    sent: u64,
     terminated: bool,
 }
 
 impl Entry {
     fn new(pod: &Arc<Pod>, status: PodStatus) -> Self {
         let stored = (pod.status.clone().unwrap_or_default(), revision(pod));
-        Entry { pod: pod.clone(), stored, status, version: 1, sent: 0, terminated: false }
+        Entry { pod: pod.clone(), stored, status, terminated: false }
     }
 
     /// Takes over what is newer: the watch may be behind the answer to our own patch.
@@ -73,31 +71,37 @@ fn revision(pod: &Pod) -> u64 {
 /// The statuses of this node's pods, by UID.
 #[derive(Default)]
 pub struct StatusManager {
-    entries: Mutex<HashMap<String, Entry>>,
+    entries: Mutex<Entries>,
     changed: Notify,
+}
+
+#[derive(Default)]
+struct Entries {
+    of: HashMap<String, Entry>,
+    /// UIDs of those with something to tell.
+    unsent: BTreeSet<String>,
 }
 
 impl StatusManager {
     /// The status handed in last.
     pub fn get(&self, uid: &str) -> Option<PodStatus> {
-        self.entries.lock().get(uid).map(|e| e.status.clone())
+        self.entries.lock().of.get(uid).map(|e| e.status.clone())
     }
 
     /// Hands in a status. Returns whether it is news.
     pub fn set(&self, pod: &Arc<Pod>, status: PodStatus) -> bool {
         let mut entries = self.entries.lock();
-        let uid = pod.pod_uid().to_owned();
-        if let Some(e) = entries.get_mut(&uid) {
+        if let Some(e) = entries.of.get_mut(pod.pod_uid()) {
             e.pod = pod.clone();
             e.saw(pod);
             if e.status == status {
                 return false;
             }
             e.status = status;
-            e.version += 1;
         } else {
-            entries.insert(uid, Entry::new(pod, status));
+            entries.of.insert(pod.pod_uid().to_owned(), Entry::new(pod, status));
         }
+        entries.unsent.insert(pod.pod_uid().to_owned());
         drop(entries);
         self.changed.notify_one();
         true
@@ -106,13 +110,13 @@ impl StatusManager {
     /// Notes that nothing of the pod is left on the node: the terminal phase may be told, the object deleted.
     pub fn terminated(&self, pod: &Arc<Pod>, status: PodStatus) {
         let mut entries = self.entries.lock();
-        let e =
-            entries.entry(pod.pod_uid().to_owned()).or_insert_with(|| Entry::new(pod, PodStatus::default()));
+        let new = || Entry::new(pod, PodStatus::default());
+        let e = entries.of.entry(pod.pod_uid().to_owned()).or_insert_with(new);
         e.pod = pod.clone();
         e.saw(pod);
         e.status = status;
-        e.version += 1;
         e.terminated = true;
+        entries.unsent.insert(pod.pod_uid().to_owned());
         drop(entries);
         self.changed.notify_one();
     }
@@ -120,12 +124,12 @@ impl StatusManager {
     /// A newer version of the object: a deletion of a terminated pod is answered at once.
     pub fn object_changed(&self, pod: &Arc<Pod>) {
         let mut entries = self.entries.lock();
-        let Some(e) = entries.get_mut(pod.pod_uid()) else { return };
+        let Some(e) = entries.of.get_mut(pod.pod_uid()) else { return };
         let newly_deleted = pod.is_deleting() && !e.pod.is_deleting();
         e.pod = pod.clone();
         e.saw(pod);
         if newly_deleted && e.terminated {
-            e.version += 1;
+            entries.unsent.insert(pod.pod_uid().to_owned());
             drop(entries);
             self.changed.notify_one();
         }
@@ -133,21 +137,28 @@ impl StatusManager {
 
     /// Forgets a pod whose object is gone.
     pub fn forget(&self, uid: &str) {
-        self.entries.lock().remove(uid);
+        let mut entries = self.entries.lock();
+        entries.of.remove(uid);
+        entries.unsent.remove(uid);
     }
 
-    fn unsent(&self) -> Vec<Entry> {
-        self.entries.lock().values().filter(|e| e.version > e.sent).cloned().collect()
+    /// Takes up to `room` statuses to send, none of a busy pod.
+    fn take_unsent(&self, room: usize, busy: &HashSet<String>) -> Vec<Entry> {
+        let Entries { of, unsent } = &mut *self.entries.lock();
+        let free: Vec<String> = unsent.iter().filter(|uid| !busy.contains(*uid)).take(room).cloned().collect();
+        free.iter().filter(|uid| unsent.remove(*uid)).filter_map(|uid| of.get(uid).cloned()).collect()
     }
 
-    fn mark_sent(&self, uid: &str, version: u64) {
-        if let Some(e) = self.entries.lock().get_mut(uid) {
-            e.sent = e.sent.max(version);
+    /// A status that did not get through is to be sent again.
+    fn not_sent(&self, uid: &str) {
+        let mut entries = self.entries.lock();
+        if entries.of.contains_key(uid) {
+            entries.unsent.insert(uid.to_owned());
         }
     }
 
     fn answered(&self, pod: &Pod) {
-        if let Some(e) = self.entries.lock().get_mut(pod.pod_uid()) {
+        if let Some(e) = self.entries.lock().of.get_mut(pod.pod_uid()) {
             e.saw(pod);
         }
     }
@@ -155,24 +166,32 @@ impl StatusManager {
 
 /// Sends statuses until `shutdown`.
 pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
-    // One update of a pod at a time; one that takes long delays no other, as long as fewer than [`PARALLEL`] do.
-    let (mut sending, mut busy) = (FuturesUnordered::new(), HashSet::new());
+    // One update of a pod at a time; one that takes long delays no other, as long as fewer than [`PARALLEL`] do. One that
+    // was refused rests without keeping a place.
+    let (mut sending, mut resting) = (FuturesUnordered::new(), FuturesUnordered::new());
+    let mut busy = HashSet::new();
     loop {
-        for entry in kubelet.status.unsent() {
+        for entry in kubelet.status.take_unsent(PARALLEL - sending.len(), &busy) {
             let uid = entry.pod.pod_uid().to_owned();
-            if sending.len() >= PARALLEL || !busy.insert(uid.clone()) {
-                continue;
-            }
+            busy.insert(uid.clone());
             let kubelet = kubelet.clone();
-            sending.push(async move {
-                if !sync_pod_status(&kubelet, &entry).await {
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
-                uid
-            });
+            sending.push(async move { (uid, sync_pod_status(&kubelet, &entry).await) });
         }
         tokio::select! {
-            Some(uid) = sending.next() => drop(busy.remove(&uid)),
+            Some((uid, sent)) = sending.next() => {
+                if sent {
+                    busy.remove(&uid);
+                } else {
+                    resting.push(async move {
+                        tokio::time::sleep(RETRY_AFTER).await;
+                        uid
+                    });
+                }
+            }
+            Some(uid) = resting.next() => {
+                busy.remove(&uid);
+                kubelet.status.not_sent(&uid);
+            }
             () = kubelet.status.changed.notified() => {}
             () = shutdown.cancelled() => return,
         }
@@ -181,16 +200,13 @@ pub async fn run(kubelet: Arc<Kubelet>, shutdown: CancellationToken) {
 
 /// Sends one status; returns whether it need not be tried again.
 async fn sync_pod_status(kubelet: &Kubelet, entry: &Entry) -> bool {
-    let (pod, uid) = (&entry.pod, entry.pod.pod_uid());
+    let pod = &entry.pod;
     let api = kubelet.client.namespaced::<Pod>(pod.pod_namespace());
     if let Some(patch) = status_patch(pod, &entry.stored.0, &entry.status, entry.terminated) {
         match api.patch_subresource(pod.pod_name(), "status", &Patch::Strategic(patch)).await {
             Ok(now) => kubelet.status.answered(&now),
             // The object is gone, or another pod has its name: nobody is interested any more.
-            Err(e) if e.is_not_found() => {
-                kubelet.status.mark_sent(uid, entry.version);
-                return true;
-            }
+            Err(e) if e.is_not_found() => return true,
             Err(e) => return refused(pod, &e),
         }
     }
@@ -206,7 +222,6 @@ async fn sync_pod_status(kubelet: &Kubelet, entry: &Entry) -> bool {
             Err(e) => return refused(pod, &e),
         }
     }
-    kubelet.status.mark_sent(uid, entry.version);
     true
 }
 
@@ -308,6 +323,28 @@ mod tests {
             status_patch(&pod, &pod.status.clone().unwrap_or_default(), &after, terminated)
         }
         .map(|p| p["status"].clone())
+    }
+
+    #[test]
+    fn of_several_statuses_the_latest_is_sent_once_and_never_beside_another_of_its_pod() {
+        let manager = StatusManager::default();
+        let pod = Arc::new(pod(json!({})));
+        let phase = |phase: &str| PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() };
+        let taken = |busy: &HashSet<String>| -> Vec<Option<String>> {
+            manager.take_unsent(8, busy).into_iter().map(|e| e.status.phase).collect()
+        };
+        let (nobody, busy) = (HashSet::new(), HashSet::from(["u".to_owned()]));
+        assert!(manager.set(&pod, phase("Pending")));
+        assert!(manager.set(&pod, phase("Running")));
+        assert_eq!(taken(&nobody), [Some("Running".to_owned())]);
+        assert_eq!(taken(&nobody), []);
+        assert!(!manager.set(&pod, phase("Running")));
+        assert_eq!(taken(&nobody), []);
+        manager.not_sent("u");
+        assert_eq!((taken(&busy), taken(&nobody)), (vec![], vec![Some("Running".to_owned())]));
+        manager.forget("u");
+        manager.not_sent("u");
+        assert_eq!(taken(&nobody), []);
     }
 
     #[test]
