@@ -145,7 +145,8 @@ impl StatusManager {
     /// Takes up to `room` statuses to send, none of a busy pod.
     fn take_unsent(&self, room: usize, busy: &HashSet<String>) -> Vec<Entry> {
         let Entries { of, unsent } = &mut *self.entries.lock();
-        let free: Vec<String> = unsent.iter().filter(|uid| !busy.contains(*uid)).take(room).cloned().collect();
+        let free: Vec<String> =
+            unsent.iter().filter(|uid| !busy.contains(*uid)).take(room).cloned().collect();
         free.iter().filter(|uid| unsent.remove(*uid)).filter_map(|uid| of.get(uid).cloned()).collect()
     }
 
