@@ -211,8 +211,8 @@ fn compiled(path: &Path, tree: &Tree) -> bool {
     let beside = folder.file_name().map(|name| folder.with_file_name(name).with_extension("rs"));
     let parents = [beside, Some(folder.join("lib.rs")), Some(folder.join("main.rs"))];
     let declares = |text: &String| {
-        let items = text.lines().filter_map(|line| line.trim().split(';').next());
-        items.into_iter().any(|item| item.ends_with(&format!("mod {name}")))
+        let mut items = text.lines().filter_map(|line| line.trim().split(';').next());
+        items.any(|item| item.ends_with(&format!("mod {name}")))
     };
     parents.into_iter().flatten().any(|parent| tree.get(&parent).is_some_and(declares))
 }

@@ -78,7 +78,7 @@ fn pod(spec: Value) -> Pod {
 
 fn container(pod: &Pod, name: &str, state: ContainerState, exit_code: i32) -> RuntimeContainer {
     let spec = pod.spec.as_ref().unwrap();
-    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
     let ended = state == ContainerState::Exited;
     RuntimeContainer {
         id: name.to_owned(),
@@ -93,7 +93,7 @@ fn container(pod: &Pod, name: &str, state: ContainerState, exit_code: i32) -> Ru
         reason: if ended { "Error" } else { "" }.to_owned(),
         message: String::new(),
         restart_count: 0,
-        hash: hash_container(all.into_iter().find(|one| one.name == name).unwrap()),
+        hash: hash_container(all.find(|one| one.name == name).unwrap()),
         log_path: String::new(),
         liveness: None,
         startup: None,
