@@ -18,13 +18,15 @@
 //! # In Kubernetes
 //! `apiserver/pkg/endpoints/handlers/create.go`, `rest.go` (`transformDecodeError`), `fieldvalidation`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 
+use crate::custom_resources;
 use crate::negotiation::{BodyFormat, MEDIA_TYPES};
 use crate::protobuf;
+use crate::registry::ResourceInfo;
 use crate::schema::{self, go_json};
 
 /// What happens to fields that the schema doesn't know.
@@ -80,6 +82,39 @@ pub fn decode_body(
     Ok(DecodedBody { object, warnings })
 }
 // ANCHOR_END: decode-body
+
+/// Reads a body as one object of a resource, built-in or custom.
+///
+/// # Errors
+/// As [`decode_body`].
+pub fn decode_for(
+    resource: &ResourceInfo,
+    body: &[u8],
+    format: BodyFormat,
+    validation: FieldValidation,
+) -> Result<DecodedBody, Status> {
+    let mut decoded = match resource.custom_kind() {
+        Some(kind) => custom_resources::decode::decode_body(body, format, &kind, validation)?,
+        None => decode_body(body, format, &resource.gvk(), validation)?,
+    };
+    if empties_books(body, format, &decoded.object) {
+        decoded.object.set("/metadata/managedFields", json!([{}]));
+    }
+    Ok(decoded)
+}
+
+/// Decoding drops an empty list like any zero value; this one means something: the books are to be emptied.
+fn empties_books(body: &[u8], format: BodyFormat, object: &Object) -> bool {
+    let has_none =
+        object.get("/metadata/managedFields").and_then(Value::as_array).is_none_or(|books| books.is_empty());
+    let name = b"managedFields";
+    if !has_none || format == BodyFormat::Protobuf || !body.windows(name.len()).any(|part| part == name) {
+        return false;
+    }
+    let json = if format == BodyFormat::Yaml { yaml_to_json(body).ok() } else { Some(body.to_vec()) };
+    let sent: Option<Value> = json.and_then(|json| serde_json::from_slice(&json).ok());
+    sent.as_ref().and_then(|sent| sent.pointer("/metadata/managedFields")) == Some(&json!([]))
+}
 
 /// Reads a protobuf body. Unknown numbers are skipped: there is nothing to be strict about.
 fn decode_protobuf(body: &[u8], gvk: &GroupVersionKind) -> Result<DecodedBody, Status> {
@@ -184,7 +219,8 @@ fn internal_package(group: &str) -> &str {
     }
 }
 
-fn cannot_be_handled(sent: &GroupVersionKind, wanted: &GroupVersionKind, why: &str) -> Status {
+/// 400 for a body that is the right kind and yet can't be read.
+pub(crate) fn cannot_be_handled(sent: &GroupVersionKind, wanted: &GroupVersionKind, why: &str) -> Status {
     let version = sent.api_version();
     let version = version.rsplit('/').next().unwrap_or("");
     Status::bad_request(format!(
@@ -193,7 +229,8 @@ fn cannot_be_handled(sent: &GroupVersionKind, wanted: &GroupVersionKind, why: &s
     ))
 }
 
-fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8]) -> Status {
+/// 400 for a body that can't be told to be anything.
+pub(crate) fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8]) -> Status {
     // What begins like an object is shown as text, everything else as hexadecimal digits.
     let json_like = body.first() == Some(&b'{');
     Status::bad_request(format!(
@@ -204,7 +241,7 @@ fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8]) -> Status {
 }
 
 /// YAML bodies take the way that Kubernetes takes: to JSON first.
-fn yaml_to_json(body: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn yaml_to_json(body: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let value: Value = serde_yaml::from_str(text)
         .map_err(|e| format!("error converting YAML to JSON: yaml: {}", first_line(&e.to_string())))?;

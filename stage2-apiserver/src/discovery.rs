@@ -3,7 +3,7 @@
 //! *Step 2 of a pod's journey.* Before: a client that has never seen this server. After: it knows that
 //! `kubectl get deploy` means `GET /apis/apps/v1/deployments`.
 //!
-//! Everything is rendered from [`crate::registry`]; no document is written by hand. There are two generations: the old
+//! Everything is rendered from a [`Catalog`], the registry with the custom kinds of the moment; no document is written by hand. There are two generations: the old
 //! one is a document per group and one per group version (kubectl up to 1.25, `kubectl get --raw`), the new one
 //! is a single *aggregated* document for `/api` and one for `/apis`, asked for by an Accept header.
 //!
@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::negotiation::parse_accept;
-use crate::registry::{self, ResourceInfo, Subresource};
+use crate::registry::{Catalog, ResourceInfo, Subresource};
 
 /// Which generation of documents a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,24 +59,25 @@ pub fn api_versions(server_address: &str) -> Value {
 }
 
 /// `/apis`: all other groups.
-pub fn api_group_list() -> Value {
-    let groups: Vec<Value> = registry::GROUP_ORDER.iter().map(|g| Value::Object(group_body(g))).collect();
+pub fn api_group_list(catalog: &Catalog) -> Value {
+    let groups: Vec<Value> =
+        catalog.groups().iter().map(|group| Value::Object(group_body(catalog, group))).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
 /// `/apis/GROUP`; `None` for a group that isn't served.
-pub fn api_group(group: &str) -> Option<Value> {
-    registry::GROUP_ORDER.contains(&group).then(|| {
-        let mut body = group_body(group);
+pub fn api_group(catalog: &Catalog, group: &str) -> Option<Value> {
+    catalog.groups().contains(&group).then(|| {
+        let mut body = group_body(catalog, group);
         body.insert("kind".into(), json!("APIGroup"));
         body.insert("apiVersion".into(), json!("v1"));
         Value::Object(body)
     })
 }
 
-fn group_body(group: &str) -> Map<String, Value> {
+fn group_body(catalog: &Catalog, group: &str) -> Map<String, Value> {
     let entry = |version: &&str| json!({ "groupVersion": format!("{group}/{version}"), "version": version });
-    let versions: Vec<Value> = registry::versions(group).iter().map(entry).collect();
+    let versions: Vec<Value> = catalog.versions(group).iter().map(entry).collect();
     let mut body = Map::new();
     body.insert("name".into(), json!(group));
     body.insert("preferredVersion".into(), versions[0].clone());
@@ -86,9 +87,9 @@ fn group_body(group: &str) -> Map<String, Value> {
 
 // ANCHOR: api-resource-list
 /// `/api/v1` or `/apis/GROUP/VERSION`; `None` for a group version that isn't served.
-pub fn api_resource_list(group: &str, version: &str) -> Option<Value> {
+pub fn api_resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let mut resources: Vec<Value> = Vec::new();
-    for info in registry::all().filter(|i| i.group == group && i.version == version) {
+    for info in catalog.all().filter(|i| i.group == group && i.version == version) {
         resources.push(resource_entry(info));
         resources.extend(info.subresources.iter().map(|sub| subresource_entry(info, sub)));
     }
@@ -150,9 +151,9 @@ pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
 
 // ANCHOR: aggregated-discovery
 /// The aggregated document of `/api` (`core`) or `/apis`.
-pub fn aggregated(core: bool, discovery_version: &str) -> Value {
-    let groups: &[&str] = if core { &[""] } else { registry::GROUP_ORDER };
-    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+pub fn aggregated(catalog: &Catalog, core: bool, discovery_version: &str) -> Value {
+    let groups = if core { vec![""] } else { catalog.groups() };
+    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(catalog, group)).collect();
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": format!("apidiscovery.k8s.io/{discovery_version}"),
@@ -162,15 +163,17 @@ pub fn aggregated(core: bool, discovery_version: &str) -> Value {
 }
 // ANCHOR_END: aggregated-discovery
 
-fn aggregated_group(group: &str) -> Value {
+fn aggregated_group(catalog: &Catalog, group: &str) -> Value {
     let mut metadata = json!({ "creationTimestamp": null });
     if !group.is_empty() {
         metadata["name"] = json!(group);
     }
-    let versions: Vec<Value> = registry::versions(group)
+    let versions: Vec<Value> = catalog
+        .versions(group)
         .iter()
         .map(|version| {
-            let resources: Vec<Value> = registry::all()
+            let resources: Vec<Value> = catalog
+                .all()
                 .filter(|i| i.group == group && i.version == *version)
                 .map(aggregated_resource)
                 .collect();

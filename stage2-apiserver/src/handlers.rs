@@ -180,6 +180,7 @@ impl Routed<'_> {
                 _ => IncludeObject::Metadata,
             },
             now: self.context.now,
+            columns: self.resource.custom_kind().map(|kind| kind.columns.clone()),
         }
     }
 
@@ -209,10 +210,15 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
     if !context.info.is_resource_request {
         return non_resource::handle(context, request).await;
     }
-    if registry::versions(&context.info.api_group).is_empty() {
-        return Ok(non_resource::page_not_found());
-    }
-    let resource = route(&context.info)?;
+    let Some(resource) = find(context).await? else {
+        let is_unknown_group = context.server.customs.catalog().versions(&context.info.api_group).is_empty();
+        return match is_unknown_group {
+            true => Ok(non_resource::page_not_found()),
+            false => Err(Status::generic_not_found()),
+        };
+    };
+    route(&context.info, resource)?;
+    custom_kind_speaks(context, resource)?;
     let (head, body) = request.into_parts();
     let accept = head.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     let has_message = protobuf::message_of(&resource.group_version(), resource.kind).is_some();
@@ -229,10 +235,30 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
 }
 // ANCHOR_END: dispatch
 
-/// Finds the registry's entry of a path and checks that path and method fit it.
-fn route(info: &RequestInfo) -> Result<&'static ResourceInfo, Status> {
-    let found = registry::find(&info.api_group, &info.api_version, &info.resource);
-    let resource = found.ok_or_else(Status::generic_not_found)?;
+/// Finds the entry of a path: a built-in one at once, a custom one as the store knows it now.
+async fn find(context: &Context) -> Result<Option<&'static ResourceInfo>, Status> {
+    let info = &context.info;
+    let (group, version, resource) = (&info.api_group, &info.api_version, &info.resource);
+    match registry::find(group, version, resource) {
+        Some(found) => Ok(Some(found)),
+        None => context.server.customs.find_fresh(group, version, resource).await,
+    }
+}
+
+/// A custom kind that is deprecated says so with each answer; one that is going takes nothing new.
+fn custom_kind_speaks(context: &Context, resource: &'static ResourceInfo) -> Result<(), Status> {
+    let Some(kind) = resource.custom_kind() else { return Ok(()) };
+    context.warn(kind.deprecation_warning.clone());
+    if kind.terminating && context.info.verb == "create" {
+        let mut refusal = Status::method_not_allowed(&resource.group_resource(), "create");
+        refusal.message = "create not allowed while custom resource definition is terminating".into();
+        return Err(refusal);
+    }
+    Ok(())
+}
+
+/// Checks that path and method fit an entry.
+fn route(info: &RequestInfo, resource: &'static ResourceInfo) -> Result<(), Status> {
     let is_namespace = resource.resource == "namespaces" && resource.group.is_empty();
     if !resource.namespaced && !info.namespace.is_empty() && !is_namespace {
         return Err(Status::generic_not_found());
@@ -256,7 +282,7 @@ fn route(info: &RequestInfo) -> Result<&'static ResourceInfo, Status> {
         _ => true,
     };
     match fits && verbs.contains(&info.verb.as_str()) {
-        true => Ok(resource),
+        true => Ok(()),
         false => Err(method_not_allowed()),
     }
 }

@@ -21,6 +21,8 @@
 
 pub mod request_info; // what a request asks for: verb, resource, name
 pub mod registry; // the one table of the kinds that are served
+pub mod custom_resources; // kinds that users define
+pub mod cel; // small expressions of users, typed and metered
 pub mod negotiation; // in which form bodies and answers come
 pub mod schema; // what each built-in kind may contain
 pub mod protobuf; // the second form of bodies and answers

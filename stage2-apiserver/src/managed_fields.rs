@@ -20,7 +20,7 @@
 //!
 //! # In Kubernetes
 //! `apimachinery/pkg/util/managedfields/internal/*.go`, `sigs.k8s.io/structured-merge-diff`. Left out:
-//! `managedFields: []` in a PUT (a patch may say it); a check of the books after admission webhooks.
+//! a check of the books after admission webhooks.
 
 pub mod conflict;
 pub mod field_set;

@@ -15,9 +15,12 @@
 //! # In Kubernetes
 //! `kube-openapi/pkg/{builder,builder3,handler,handler3}`. Left out: response schemas of lists, security definitions.
 
+pub mod custom;
 pub mod proto;
 pub mod v2;
 pub mod v3;
+
+use std::collections::HashMap;
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -28,19 +31,19 @@ use crate::handlers::apply;
 use crate::handlers::patch::PATCH_TYPES;
 use crate::handlers::respond::{self, Answer};
 use crate::negotiation::parse_accept;
-use crate::registry::{self, ResourceInfo};
+use crate::registry::{Catalog, ResourceInfo};
 
 /// The media type in which kubectl up to 1.26 asks for v2.
 /// (a media type may not have an `@`, so the answer calls itself by another name than the request did).
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Answers `/openapi/…`; `None` for what isn't there.
-pub fn handle(rest: &[&str], accept: Option<&str>) -> Option<Answer> {
+pub fn handle(catalog: &Catalog, rest: &[&str], accept: Option<&str>) -> Option<Answer> {
     match rest {
-        ["v2"] => Some(v2_answer(accept)),
-        ["v3"] => Some(respond::json_document(&index())),
-        ["v3", "api", version] => v3::document("", version).map(|d| document(&d)),
-        ["v3", "apis", group, version] => v3::document(group, version).map(|d| document(&d)),
+        ["v2"] => Some(v2_answer(catalog, accept)),
+        ["v3"] => Some(respond::json_document(&index(catalog))),
+        ["v3", "api", version] => v3::document(catalog, "", version).map(|d| document(&d)),
+        ["v3", "apis", group, version] => v3::document(catalog, group, version).map(|d| document(&d)),
         _ => None,
     }
 }
@@ -55,27 +58,34 @@ fn document(value: &Value) -> Answer {
     answer
 }
 
-fn v2_answer(accept: Option<&str>) -> Answer {
+fn v2_answer(catalog: &Catalog, accept: Option<&str>) -> Answer {
     let wishes = parse_accept(accept.unwrap_or(""));
     // The media type has an `@` and a version in it; parameters of it are none of our business.
     let wants_protobuf =
         wishes.first().is_some_and(|w| w.media_type.contains("openapi.spec.v2@v1.0+protobuf"));
-    let value = v2::document();
+    let value = v2::document(catalog);
     match wants_protobuf {
         true => respond::bytes(StatusCode::OK, V2_PROTOBUF, proto::encode(&value)),
         false => document(&value),
     }
 }
 
-/// The index of `/openapi/v3`: a path a group version, with a hash that changes with the server's version.
-fn index() -> Value {
+/// The index of `/openapi/v3`: a path a group version, with a hash that changes with the server's version, and with the schemas
+/// of custom kinds.
+fn index(catalog: &Catalog) -> Value {
     let mut paths = serde_json::Map::new();
-    for info in registry::all() {
+    let mut schemas: HashMap<String, String> = HashMap::new();
+    for info in catalog.customs() {
+        let published = info.custom_kind().map(|kind| kind.published.to_string()).unwrap_or_default();
+        schemas.entry(info.group_version()).or_default().push_str(&published);
+    }
+    for info in catalog.all() {
         let path = match info.group {
             "" => format!("api/{}", info.version),
             group => format!("apis/{group}/{}", info.version),
         };
-        let tag = hash(format!("{}{path}", crate::version::GIT_VERSION).as_bytes());
+        let schema = schemas.get(&info.group_version()).map_or("", String::as_str);
+        let tag = hash(format!("{}{path}{schema}", crate::version::GIT_VERSION).as_bytes());
         let url = format!("/openapi/v3/{path}?hash={tag}");
         paths.insert(path, json!({ "serverRelativeURL": url }));
     }
@@ -162,7 +172,9 @@ fn operation(info: &ResourceInfo, verb: &str, version: u8) -> Value {
         "x-kubernetes-group-version-kind": { "group": info.group, "version": info.version, "kind": info.kind },
     });
     if verb == "patch" {
-        let media_types = PATCH_TYPES.iter().chain([&apply::MEDIA_TYPE]);
+        let is_custom = info.custom.is_some();
+        let known = PATCH_TYPES.iter().filter(|media_type| !is_custom || !media_type.contains("strategic"));
+        let media_types = known.chain([&apply::MEDIA_TYPE]);
         match version {
             2 => operation["consumes"] = media_types.copied().collect(),
             _ => {
@@ -215,9 +227,19 @@ fn mark_merge_keys(definitions: &mut serde_json::Map<String, Value>) {
     }
 }
 
+/// JSON in a schema may be any JSON: its definition says nothing of types.
+fn leave_json_open(definitions: &mut serde_json::Map<String, Value>) {
+    for name in ["JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"] {
+        let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}");
+        if let Some(definition) = definitions.get_mut(&name) {
+            *definition = json!({ "description": definition["description"] });
+        }
+    }
+}
+
 /// Marks the definitions that are kinds.
-fn mark_kinds(definitions: &mut serde_json::Map<String, Value>) {
-    for info in registry::all() {
+fn mark_kinds(catalog: &Catalog, definitions: &mut serde_json::Map<String, Value>) {
+    for info in catalog.all() {
         let Some(schema) = crate::schema::schema_for(&info.gvk()) else { continue };
         if let Some(definition) = definitions.get_mut(schema.definition.as_ref()) {
             let mark = json!({ "group": info.group, "version": info.version, "kind": info.kind });

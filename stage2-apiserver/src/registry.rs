@@ -8,6 +8,9 @@
 //! is generic (routing, discovery, storage keys, OpenAPI, the garbage collector's view of the world) reads
 //! it. Adding a built-in kind is adding an entry, plus a strategy where the kind has rules of its own.
 //!
+//! Custom kinds have entries of the same form, made when their definitions are established ([`crate::custom_resources`]); a [`Catalog`]
+//! is both together.
+//!
 //! The subtle thing: *resource*, *kind* and *storage* are three coordinates. `events` exists in two groups but is
 //! stored once; `horizontalpodautoscalers` exists in two versions of one group and is stored as `v2`; a
 //! `Scale` is served at `deployments/scale` but stored nowhere.
@@ -25,7 +28,14 @@ mod core;
 mod policies;
 mod workloads;
 
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 use stage1_kubectl::resource::{GroupVersionKind, GroupVersionResource};
+
+use crate::custom_resources::CustomKind;
+use crate::custom_resources::definition::compare_versions;
 
 /// Every verb that a plain stored kind has, sorted as discovery prints them.
 pub const ALL_VERBS: &[&str] =
@@ -65,6 +75,16 @@ pub struct ResourceInfo {
     pub subresources: &'static [Subresource],
     /// Where objects are kept; `None` for kinds that are answered and forgotten.
     pub storage: Option<StorageInfo>,
+    /// What a custom kind has besides; `None` for built-in ones.
+    pub custom: Option<&'static Custom>,
+}
+
+/// The part of a custom kind's entry that its definition may change.
+pub struct Custom {
+    /// Kind of a list of objects.
+    pub list_kind: &'static str,
+    /// The kind as it was last defined.
+    pub current: ArcSwapOption<CustomKind>,
 }
 
 /// A path below an object's name: `pods/web/status`.
@@ -115,6 +135,7 @@ impl ResourceInfo {
             verbs: ALL_VERBS,
             subresources: &[],
             storage,
+            custom: None,
         }
     }
 
@@ -196,7 +217,12 @@ impl ResourceInfo {
 
     /// Kind of a list of objects.
     pub fn list_kind(&self) -> String {
-        format!("{}List", self.kind)
+        self.custom.map_or_else(|| format!("{}List", self.kind), |custom| custom.list_kind.to_owned())
+    }
+
+    /// The rules of a custom kind as they are now; `None` for built-in kinds.
+    pub fn custom_kind(&self) -> Option<Arc<CustomKind>> {
+        self.custom?.current.load_full()
     }
 
     /// apiVersion of the stored form.
@@ -222,6 +248,20 @@ impl ResourceInfo {
     /// The subresource of that name.
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|s| s.name == name)
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Custom {}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom").field("list_kind", &self.list_kind).finish_non_exhaustive()
     }
 }
 
@@ -281,7 +321,53 @@ pub const GROUP_ORDER: &[&str] = &[
     "flowcontrol.apiserver.k8s.io",
 ];
 
-/// The versions of a group, preferred one first; empty for an unknown group.
+/// What is served at a moment: the built-in entries and those of custom kinds.
+#[derive(Default)]
+pub struct Catalog {
+    customs: Vec<&'static ResourceInfo>,
+}
+
+impl Catalog {
+    /// With custom entries, the versions of a group in the order of their priority.
+    pub fn with(customs: Vec<&'static ResourceInfo>) -> Self {
+        Catalog { customs }
+    }
+
+    /// All entries.
+    pub fn all(&self) -> impl Iterator<Item = &'static ResourceInfo> + '_ {
+        all().chain(self.customs.iter().copied())
+    }
+
+    /// The custom entries.
+    pub fn customs(&self) -> &[&'static ResourceInfo] {
+        &self.customs
+    }
+
+    /// Groups in the order in which `/apis` lists them: built-in ones, then custom ones by name.
+    pub fn groups(&self) -> Vec<&'static str> {
+        let mut more: Vec<&'static str> = self.customs.iter().map(|info| info.group).collect();
+        more.retain(|group| !GROUP_ORDER.contains(group));
+        more.sort_unstable();
+        more.dedup();
+        GROUP_ORDER.iter().copied().chain(more).collect()
+    }
+
+    /// The versions of a group, preferred one first; empty for an unknown group.
+    pub fn versions(&self, group: &str) -> Vec<&'static str> {
+        let mut found = versions(group);
+        let mut more: Vec<&'static str> = Vec::new();
+        for info in self.customs.iter().filter(|info| info.group == group) {
+            if !found.contains(&info.version) && !more.contains(&info.version) {
+                more.push(info.version);
+            }
+        }
+        more.sort_by(|a, b| compare_versions(b, a));
+        found.extend(more);
+        found
+    }
+}
+
+/// The versions of a built-in group, preferred one first; empty for an unknown group.
 pub fn versions(group: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for info in all().filter(|i| i.group == group) {

@@ -37,6 +37,7 @@ use crate::allocator::service::ServiceAllocators;
 use crate::audit::AuditLog;
 use crate::authentication::Authenticator;
 use crate::authorization::ClusterAuthorizer;
+use crate::custom_resources::CustomResources;
 use crate::filters;
 use crate::filters::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -53,6 +54,8 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub struct ApiServer {
     /// Objects: the store and one watch cache a resource.
     pub stores: Stores,
+    /// Kinds that users define.
+    pub customs: Arc<CustomResources>,
     /// Who are you?
     pub authenticator: Authenticator,
     /// May you?

@@ -30,12 +30,15 @@ pub mod update;
 pub mod warnings;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 
+use crate::custom_resources::CustomKind;
+use crate::registry::ResourceInfo;
 use crate::schema;
 use crate::store::DeletionPolicy;
 use crate::validation::names::{self, NameRule};
@@ -65,7 +68,7 @@ pub struct Context {
 
 // ANCHOR: strategy
 /// A kind's rules for writes.
-pub trait Strategy: Sync {
+pub trait Strategy: Send + Sync {
     /// The group and kind that it is for.
     fn group_kind(&self) -> (&str, &str);
     /// Objects live in namespaces.
@@ -174,7 +177,34 @@ impl Rules {
     }
 }
 
-/// The strategy of a kind; the generic one for kinds without rules of their own.
+/// The strategy of a served kind: a built-in one, or a custom kind itself.
+pub enum Chosen {
+    /// Written here.
+    BuiltIn(&'static dyn Strategy),
+    /// Defined by a user.
+    Custom(Arc<CustomKind>),
+}
+
+impl std::ops::Deref for Chosen {
+    type Target = dyn Strategy;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Chosen::BuiltIn(strategy) => *strategy,
+            Chosen::Custom(kind) => &**kind,
+        }
+    }
+}
+
+/// The strategy of a resource.
+pub fn of(resource: &'static ResourceInfo) -> Chosen {
+    match resource.custom_kind() {
+        Some(kind) => Chosen::Custom(kind),
+        None => Chosen::BuiltIn(for_kind(&resource.gvk(), resource.namespaced)),
+    }
+}
+
+/// The strategy of a built-in kind; the generic one for kinds without rules of their own.
 pub fn for_kind(gvk: &GroupVersionKind, namespaced: bool) -> &'static dyn Strategy {
     static GENERIC: Rules = Rules::new("", "");
     static GENERIC_CLUSTER: Rules = Rules::cluster("", "");

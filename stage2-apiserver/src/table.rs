@@ -27,8 +27,12 @@ mod policy;
 mod storage;
 mod workloads;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use crate::custom_resources::columns::Columns;
 
 /// One column's head.
 #[derive(Debug, Clone, Copy)]
@@ -68,14 +72,16 @@ const fn boolean(name: &'static str, description: &'static str) -> Column {
     Column::new(name, "boolean", description)
 }
 
-const NAME: Column = Column {
+/// The first column of every table.
+pub const NAME: Column = Column {
     name: "Name",
     kind: "string",
     format: "name",
     priority: 0,
     description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
 };
-const CREATION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+/// What is said of an object's time of creation.
+pub const CREATION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 const AGE: Column = string("Age", CREATION);
 
 // ANCHOR: printer
@@ -140,6 +146,8 @@ pub struct TableOptions {
     pub no_headers: bool,
     /// The moment that ages are counted to.
     pub now: Timestamp,
+    /// The columns of a custom kind; built-in kinds have printers.
+    pub columns: Option<Arc<Columns>>,
 }
 
 // ANCHOR: render-table
@@ -153,8 +161,11 @@ pub fn render_table(
 ) -> Value {
     let printer = printer_for(group, kind);
     let rows: Vec<Value> = objects.iter().map(|object| render_row(printer, object, options)).collect();
-    let columns: Vec<Value> =
-        if options.no_headers { Vec::new() } else { printer.columns.iter().map(column_definition).collect() };
+    let columns: Vec<Value> = match &options.columns {
+        _ if options.no_headers => Vec::new(),
+        Some(columns) => columns.definitions(),
+        None => printer.columns.iter().map(column_definition).collect(),
+    };
     json!({
         "kind": "Table",
         "apiVersion": options.api_version,
@@ -166,12 +177,10 @@ pub fn render_table(
 // ANCHOR_END: render-table
 
 fn render_row(printer: &Printer, object: &Value, options: &TableOptions) -> Value {
-    let cells = (printer.row)(object, options.now);
-    debug_assert_eq!(cells.len(), printer.columns.len());
-    let mut row = json!({ "cells": cells });
-    if let Some(conditions) = (printer.conditions)(object) {
-        row["conditions"] = conditions;
-    }
+    let mut row = match &options.columns {
+        Some(columns) => json!({ "cells": columns.row(object, options.now) }),
+        None => built_in_row(printer, object, options),
+    };
     row["object"] = match options.include_object {
         IncludeObject::None => Value::Null,
         IncludeObject::Object => object.clone(),
@@ -184,7 +193,18 @@ fn render_row(printer: &Printer, object: &Value, options: &TableOptions) -> Valu
     row
 }
 
-fn column_definition(column: &Column) -> Value {
+fn built_in_row(printer: &Printer, object: &Value, options: &TableOptions) -> Value {
+    let cells = (printer.row)(object, options.now);
+    debug_assert_eq!(cells.len(), printer.columns.len());
+    let mut row = json!({ "cells": cells });
+    if let Some(conditions) = (printer.conditions)(object) {
+        row["conditions"] = conditions;
+    }
+    row
+}
+
+/// A column's head as the table has it.
+pub fn column_definition(column: &Column) -> Value {
     json!({
         "name": column.name,
         "type": column.kind,

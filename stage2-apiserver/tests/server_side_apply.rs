@@ -74,6 +74,23 @@ async fn scale_and_status_are_booked_and_applied_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_empty_list_in_a_put_empties_the_books() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({ "metadata": { "name": "m" }, "data": { "a": "1" } });
+    let mut object = client.json("POST", maps, &map).await.json();
+    assert_ne!(owner(&object, "oracle", ""), Value::Null);
+    object["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let kept = client.json("PUT", &format!("{maps}/m"), &object).await.json();
+    assert_ne!(owner(&kept, "oracle", ""), Value::Null, "{kept}");
+    object["metadata"]["managedFields"] = json!([]);
+    let emptied = client.json("PUT", &format!("{maps}/m"), &object).await.json();
+    assert_eq!(emptied["metadata"].get("managedFields"), None, "{emptied}");
+    cluster.cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sending_an_object_back_as_it_was_read_changes_nothing() {
     let cluster = cluster().await;
     let mut client = Raw::admin(&cluster);

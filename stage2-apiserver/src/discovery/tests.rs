@@ -16,6 +16,6 @@ fn old_and_new_clients_get_their_generation() {
 
 #[test]
 fn unknown_groups_have_no_document() {
-    assert!(api_group("nope").is_none());
-    assert!(api_resource_list("apps", "v9").is_none());
+    assert!(api_group(&Catalog::default(), "nope").is_none());
+    assert!(api_resource_list(&Catalog::default(), "apps", "v9").is_none());
 }

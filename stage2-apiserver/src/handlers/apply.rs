@@ -162,7 +162,7 @@ fn check_new(new: &Object, routed: &Routed<'_>) -> Result<(), Status> {
 ///
 /// # Errors
 /// 400 for another kind, 500 for what doesn't fit a Scale.
-pub fn scale_of_applied(applied: &Value, current: &Object) -> Result<Value, Status> {
+pub fn scale_of_applied(applied: &Value, current: &Object, replicas_path: &str) -> Result<Value, Status> {
     let gvk = GroupVersionKind::new("autoscaling", "v1", "Scale");
     let text = |name: &str| applied[name].as_str().unwrap_or_default();
     if text("apiVersion") != gvk.api_version() || text("kind") != gvk.kind {
@@ -174,10 +174,11 @@ pub fn scale_of_applied(applied: &Value, current: &Object) -> Result<Value, Stat
         let text = format!("failed to create typed patch object ({}): {misfit}", shown_object(applied));
         return Err(Status::failure(500, "", text));
     }
-    let mut part = json!({ "apiVersion": current.api_version(), "kind": current.kind(), "spec": {} });
-    part["metadata"] = applied["metadata"].clone();
+    let part = json!({ "apiVersion": current.api_version(), "kind": current.kind(), "spec": {} });
+    let mut part = Object::from_value(part).expect("a map");
+    part.set("/metadata", applied["metadata"].clone());
     if let Some(replicas) = applied.pointer("/spec/replicas") {
-        part["spec"]["replicas"] = replicas.clone();
+        part.set(replicas_path, replicas.clone());
     }
-    Ok(part)
+    Ok(part.into_value())
 }

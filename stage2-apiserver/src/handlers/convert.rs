@@ -2,6 +2,7 @@
 //!
 //! An Event is one thing with two dresses: `core/v1` (involvedObject, message) and `events.k8s.io/v1` (regarding, note). A
 //! HorizontalPodAutoscaler of `v1` has one CPU target where `v2` has a list of metrics. Everything else is stored as it is served.
+//! Custom kinds do it themselves ([`crate::custom_resources`]): the version changes its name, and what it doesn't know is pruned.
 //!
 //! # Invariants
 //! 1. There and back is the identity for what both versions can say.
@@ -28,8 +29,11 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Whether the resource is stored in another version.
+/// Whether what is stored may have to be changed before it is served.
 pub fn is_converted(resource: &ResourceInfo) -> bool {
+    if let Some(kind) = resource.custom_kind() {
+        return kind.is_converted;
+    }
     resource.storage.is_some_and(|s| (s.group, s.version) != (resource.group, resource.version))
 }
 
@@ -38,6 +42,9 @@ pub fn to_served<'a>(resource: &ResourceInfo, stored: &'a Object) -> Cow<'a, Obj
     if !is_converted(resource) {
         return Cow::Borrowed(stored);
     }
+    if let Some(kind) = resource.custom_kind() {
+        return kind.served(stored);
+    }
     Cow::Owned(converted(resource, stored, &resource.group_version(), true))
 }
 
@@ -45,6 +52,9 @@ pub fn to_served<'a>(resource: &ResourceInfo, stored: &'a Object) -> Cow<'a, Obj
 pub fn to_stored(resource: &ResourceInfo, served: Object) -> Object {
     if !is_converted(resource) {
         return served;
+    }
+    if let Some(kind) = resource.custom_kind() {
+        return kind.stored(served);
     }
     converted(resource, &served, &resource.storage_api_version(), false)
 }

@@ -11,7 +11,7 @@ use super::Routed;
 use super::options::WriteOptions;
 use super::respond::Answer;
 use super::write_path::{self, WriteRequest};
-use crate::decode::decode_body;
+use crate::decode::decode_for;
 use crate::negotiation::body_format;
 
 /// Reads, admits, validates and stores the object in the body.
@@ -21,7 +21,7 @@ use crate::negotiation::body_format;
 pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&routed.context.query, "CreateOptions", false)?;
     let format = body_format(routed.content_type())?;
-    let decoded = decode_body(body, format, &routed.resource.gvk(), options.field_validation)?;
+    let decoded = decode_for(routed.resource, body, format, options.field_validation)?;
     routed.context.warn(decoded.warnings);
     let mut request = WriteRequest {
         context: routed.context,

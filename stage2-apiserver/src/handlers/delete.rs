@@ -30,6 +30,7 @@ use super::selectors::check_field_selector;
 use super::write_path::WriteRequest;
 use super::{Routed, convert, list, namespaces};
 use crate::admission::Operation;
+use crate::custom_resources::{cleanup, definitions_info};
 use crate::negotiation::body_format;
 use crate::registry::ResourceInfo;
 use crate::store::Deleted;
@@ -129,13 +130,16 @@ async fn delete(routed: &Routed<'_>, name: &str, options: &DeleteOptions) -> Res
         std::future::ready(admitted.map(drop))
     };
     let asked = options.request(routed.context.now);
-    let policy = strategies::for_kind(&resource.gvk(), resource.namespaced).deletion_policy();
+    let policy = strategies::of(resource).deletion_policy();
     let store = server.stores.of(resource);
     if resource.group.is_empty()
         && resource.resource == "namespaces"
         && let Some(waiting) = namespaces::begin_deletion(&request, &store, &asked, admit).await?
     {
         return Ok(waiting);
+    }
+    if std::ptr::eq(resource, definitions_info()) {
+        return cleanup::begin_deletion(&store, name, &asked, admit).await;
     }
     let deleted = store.delete(namespace, name, &asked, &policy, admit).await?;
     if let (Deleted::Removed(last), "services", false) = (&deleted, resource.resource, options.dry_run) {

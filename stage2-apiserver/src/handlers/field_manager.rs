@@ -33,6 +33,9 @@ struct Served(&'static ResourceInfo);
 impl Served {
     /// The same objects in another version.
     fn in_version(&self, api_version: &str) -> Option<&'static ResourceInfo> {
+        if let Some(kind) = self.0.custom_kind() {
+            return kind.siblings.iter().copied().find(|info| info.group_version() == api_version);
+        }
         let gvk = GroupVersionKind::from_api_version(api_version, self.0.kind);
         let found = registry::find_kind(&gvk.group, &gvk.version, &gvk.kind)?;
         let prefix = |info: &ResourceInfo| info.storage.map(|storage| storage.prefix);
@@ -46,7 +49,10 @@ impl Versions for Served {
     }
 
     fn object_type(&self, api_version: &str) -> Option<ObjectType> {
-        self.in_version(api_version).map(|info| built_in::object_type(&info.gvk()))
+        self.in_version(api_version).map(|info| match info.custom_kind() {
+            Some(kind) => kind.object_type.clone(),
+            None => built_in::object_type(&info.gvk()),
+        })
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
@@ -64,6 +70,7 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [Path] {
     const POD_STATUS: &[Path] =
         &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
     match (subresource, resource.kind) {
+        ("status", _) if resource.custom.is_some() => &[&["metadata"], &["spec"]],
         ("", "CertificateSigningRequest") => &[&["spec"], &["status"]],
         ("", _) if resource.subresource("status").is_none() => &[],
         ("" | "finalize" | "ephemeralcontainers" | "resize" | "scale", _) => STATUS,
@@ -119,6 +126,21 @@ pub fn record_own(
     let ignored = if resource.kind == "Namespace" { NAMESPACE } else { reset_fields(resource, "") };
     let writer = Writer { manager, subresource: "", now, versions: &Served(resource), ignored };
     writer.record(resource, old, &mut value);
+    *new = Object::from_value(value).expect("books are kept in a map");
+}
+
+/// Books a status that the server writes of its own accord.
+pub fn record_own_status(
+    resource: &'static ResourceInfo,
+    manager: &str,
+    now: Timestamp,
+    old: &Object,
+    new: &mut Object,
+) {
+    let mut value = std::mem::take(new).into_value();
+    let ignored = reset_fields(resource, "status");
+    let writer = Writer { manager, subresource: "status", now, versions: &Served(resource), ignored };
+    writer.record(resource, Some(old), &mut value);
     *new = Object::from_value(value).expect("books are kept in a map");
 }
 

@@ -18,6 +18,7 @@ use super::respond::{self, Answer};
 use crate::authentication::service_account::ISSUER;
 use crate::discovery::{self, Generation};
 use crate::negotiation::{Format, negotiate};
+use crate::registry::Catalog;
 use crate::server::ApiServer;
 use crate::{openapi, version};
 
@@ -80,11 +81,14 @@ pub async fn handle(context: &Context, request: Request<Incoming>) -> Result<Ans
     let path = context.info.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match parts.as_slice() {
-        [] => Ok(respond::json_document(&json!({ "paths": root_paths() }))),
+        [] => Ok(respond::json_document(&json!({ "paths": root_paths(&served_now(context).await?) }))),
         ["healthz" | "livez" | "readyz", rest @ ..] => Ok(health(context, parts[0], rest).await),
         ["version"] => Ok(respond::json_document(&version::version())),
         ["metrics"] => Ok(metrics(&context.server)),
-        ["openapi", rest @ ..] => Ok(openapi::handle(rest, accept.as_deref()).unwrap_or_else(page_not_found)),
+        ["openapi", rest @ ..] => {
+            let catalog = served_now(context).await?;
+            Ok(openapi::handle(&catalog, rest, accept.as_deref()).unwrap_or_else(page_not_found))
+        }
         [".well-known", "openid-configuration"] => {
             Ok(respond::json_document(&openid_configuration(&context.server)))
         }
@@ -92,9 +96,15 @@ pub async fn handle(context: &Context, request: Request<Incoming>) -> Result<Ans
             let keys = context.server.authenticator.service_accounts.jwks();
             Ok(respond::value(StatusCode::OK, Format::Json, &keys))
         }
-        ["api" | "apis", ..] => api(context, &parts, accept.as_deref()),
+        ["api" | "apis", ..] => api(context, &served_now(context).await?, &parts, accept.as_deref()),
         _ => Ok(page_not_found()),
     }
+}
+
+/// What is served, with every custom kind that was established before the request came.
+async fn served_now(context: &Context) -> Result<Catalog, Status> {
+    context.server.customs.settle().await?;
+    Ok(context.server.customs.catalog())
 }
 
 /// What Go's own HTTP server says.
@@ -113,20 +123,20 @@ fn openid_configuration(server: &ApiServer) -> Value {
     })
 }
 
-fn root_paths() -> Vec<String> {
+fn root_paths(catalog: &Catalog) -> Vec<String> {
     let mut paths: Vec<String> = PATHS.iter().map(|p| (*p).to_owned()).collect();
     paths.extend(["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()]);
-    for group in crate::registry::GROUP_ORDER {
+    for group in catalog.groups() {
         paths.push(format!("/apis/{group}"));
-        paths.extend(crate::registry::versions(group).iter().map(|v| format!("/apis/{group}/{v}")));
+        paths.extend(catalog.versions(group).iter().map(|v| format!("/apis/{group}/{v}")));
     }
     paths.sort();
     paths
 }
 
-fn api(context: &Context, parts: &[&str], accept: Option<&str>) -> Result<Answer, Status> {
+fn api(context: &Context, catalog: &Catalog, parts: &[&str], accept: Option<&str>) -> Result<Answer, Status> {
     let aggregated = |core: bool, version: &'static str| {
-        let document = discovery::aggregated(core, version);
+        let document = discovery::aggregated(catalog, core, version);
         let mut answer = respond::json_document(&document);
         let content_type = match version {
             "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -141,10 +151,10 @@ fn api(context: &Context, parts: &[&str], accept: Option<&str>) -> Result<Answer
         (["api"], Generation::Aggregated(version)) => return Ok(aggregated(true, version)),
         (["apis"], Generation::Aggregated(version)) => return Ok(aggregated(false, version)),
         (["api"], Generation::Legacy) => Some(discovery::api_versions(&server_address(&context.server))),
-        (["apis"], Generation::Legacy) => Some(discovery::api_group_list()),
-        (["api", version], _) => discovery::api_resource_list("", version),
-        (["apis", group], _) => discovery::api_group(group),
-        (["apis", group, version], _) => discovery::api_resource_list(group, version),
+        (["apis"], Generation::Legacy) => Some(discovery::api_group_list(catalog)),
+        (["api", version], _) => discovery::api_resource_list(catalog, "", version),
+        (["apis", group], _) => discovery::api_group(catalog, group),
+        (["apis", group, version], _) => discovery::api_resource_list(catalog, group, version),
         _ => None,
     };
     let document: Value = document.ok_or_else(Status::generic_not_found)?;

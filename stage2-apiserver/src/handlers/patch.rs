@@ -18,13 +18,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::patch::{apply_json_patch, apply_merge_patch, apply_strategic};
-use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::{FieldError, Status};
 
 use super::options::WriteOptions;
 use super::respond::Answer;
 use super::write_path::{self, WriteRequest};
 use super::{Routed, apply, pods};
+use crate::custom_resources;
 use crate::decode::{FieldValidation, field_findings};
 use crate::negotiation::media_type;
 use crate::registry::ResourceInfo;
@@ -83,9 +83,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
 /// 415 for unknown formats, 400 for what isn't JSON.
 pub fn parse_patch(kind: &str, body: &[u8]) -> Result<PatchBody, Status> {
     if !PATCH_TYPES.contains(&kind) {
-        let mut status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-        status.details = Some(Default::default());
-        return Err(status);
+        return Err(unsupported_media_type());
     }
     let value: Value = serde_json::from_slice(body).map_err(|e| undecodable(body, &e.to_string()))?;
     if kind == PATCH_TYPES[0] {
@@ -109,6 +107,12 @@ pub fn parse_patch(kind: &str, body: &[u8]) -> Result<PatchBody, Status> {
         return Err(Status::bad_request(format!("error decoding patch: {text}")));
     }
     Ok(if kind == PATCH_TYPES[1] { PatchBody::Merge(value) } else { PatchBody::Strategic(value) })
+}
+
+fn unsupported_media_type() -> Status {
+    let mut status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    status.details = Some(Default::default());
+    status
 }
 
 fn undecodable(body: &[u8], fallback: &str) -> Status {
@@ -146,12 +150,13 @@ pub fn apply_patch(
                 .map_err(|_| generic_invalid())?;
         }
         PatchBody::Merge(patch) => apply_merge_patch(&mut patched, patch),
+        PatchBody::Strategic(_) if resource.custom.is_some() => return Err(unsupported_media_type()),
         PatchBody::Strategic(patch) => {
             apply_strategic(&mut patched, patch, &gvk)
                 .map_err(|e| Status::failure(500, "", e.to_string()))?;
         }
     }
-    read_patched(&gvk, patched, validation)
+    read_patched(resource, patched, validation)
 }
 // ANCHOR_END: apply-patch
 
@@ -164,25 +169,29 @@ fn generic_invalid() -> Status {
 }
 
 fn read_patched(
-    gvk: &GroupVersionKind,
+    resource: &ResourceInfo,
     patched: Value,
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), Status> {
     let shown = patched.to_string();
     let invalid = |why: &str| {
         let error = FieldError::invalid("patch", shown.clone(), why);
-        let mut status = Status::invalid("", "", &[error]);
-        status.message = status.message.trim_start_matches("\"\"").to_owned();
-        status.message = format!(" \"\"{}", status.message);
-        status
+        Status::invalid("", "", &[error])
     };
     let mut warnings = Vec::new();
     let empties_books = patched
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)
         .is_some_and(|books| books.is_empty());
+    let gvk = resource.gvk();
     let mut value = patched;
-    if let Some(schema) = schema::schema_for(gvk) {
+    if let Some(kind) = resource.custom_kind() {
+        let (object, findings) = custom_resources::decode::coerce(value, &kind).map_err(|e| invalid(&e))?;
+        warnings = field_findings(findings, validation, |joined| {
+            invalid(&format!("strict decoding error: {joined}"))
+        })?;
+        value = object.into_value();
+    } else if let Some(schema) = schema::schema_for(&gvk) {
         let decoded = schema::decode_value(value, schema);
         if let Some(error) = decoded.error {
             return Err(invalid(&error));
@@ -193,7 +202,9 @@ fn read_patched(
         value = decoded.value;
     }
     let mut object = Object::from_value(value).map_err(|e| Status::bad_request(e.to_string()))?;
-    object.set_gvk(gvk);
+    if resource.custom.is_none() {
+        object.set_gvk(&gvk);
+    }
     if empties_books {
         // Decoding drops an empty list; this one means something.
         object.set("/metadata/managedFields", json!([{}]));

@@ -12,6 +12,7 @@
 //! `apiserver/pkg/endpoints/handlers/responsewriters/writers.go`. Left out: deferred compression of streams.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use stage1_kubectl::status::Status;
 use stage1_kubectl::yaml::to_yaml;
 
+use crate::custom_resources::columns::Columns;
 use crate::negotiation::{Format, Negotiated, Transform};
 use crate::protobuf;
 use crate::table::{IncludeObject, TableOptions, render_table};
@@ -130,6 +132,8 @@ pub struct View {
     pub include_object: IncludeObject,
     /// The moment of the answer.
     pub now: jiff::Timestamp,
+    /// The columns of a custom kind.
+    pub columns: Option<Arc<Columns>>,
 }
 
 impl View {
@@ -140,6 +144,7 @@ impl View {
             include_object: self.include_object,
             no_headers,
             now: self.now,
+            columns: self.columns.clone(),
         }
     }
 }

@@ -18,7 +18,8 @@ use super::patch::{apply_patch, parse_patch};
 use super::respond::Answer;
 use super::update::check_identity;
 use super::write_path::{self, WriteRequest};
-use super::{Routed, apply, field_manager};
+use super::{Routed, apply, convert, field_manager};
+use crate::custom_resources::{Scale, simple_path};
 use crate::decode::decode_body;
 use crate::negotiation::{body_format, media_type};
 use crate::registry::{ResourceInfo, StorageInfo};
@@ -34,7 +35,8 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
         "get" => {
             let store = routed.context.server.stores.of(routed.resource);
             let name = &routed.context.info.name;
-            scale_of(&store.get(routed.context.namespace(), name, At::Consistent).await?.object)
+            let found = store.get(routed.context.namespace(), name, At::Consistent).await?;
+            scale_of(routed.resource, &convert::to_served(routed.resource, &found.object))
         }
         verb => write(routed, body, verb == "patch").await?,
     };
@@ -56,18 +58,21 @@ async fn write(routed: &Routed<'_>, body: &Bytes, is_patch: bool) -> Result<Obje
     let updated = if is_apply {
         let applied = apply::read(body)?;
         let change = |current: &Object| {
-            let part = apply::scale_of_applied(&applied, current)?;
+            let part = apply::scale_of_applied(&applied, current, &replicas_path(routed.resource))?;
             let new = field_manager::apply(&request, Some(current), &part, options.force);
             let new = new.map_err(|status| in_the_words_of_scale(status, current))?;
-            check_replicas(&new)?;
+            let mut scale = scale_of(routed.resource, &new);
+            scale.set_name(new.name());
+            check_replicas(&scale)?;
             Ok(new)
         };
         write_path::update_applied(&request, &change).await?
     } else if is_patch {
         let patch = parse_patch(&media_type, body)?;
         let change = |current: &Object| {
-            let (scale, _) = apply_patch(&SCALE, &patch, &scale_of(current), options.field_validation)?;
-            with_replicas(current, &scale)
+            let (scale, _) =
+                apply_patch(&SCALE, &patch, &scale_of(routed.resource, current), options.field_validation)?;
+            with_replicas(routed.resource, current, &scale)
         };
         write_path::update(&request, &change).await?
     } else {
@@ -75,9 +80,10 @@ async fn write(routed: &Routed<'_>, body: &Bytes, is_patch: bool) -> Result<Obje
         let format = body_format(routed.content_type())?;
         let mut sent = decode_body(body, format, &gvk, options.field_validation)?.object;
         check_identity(routed, &mut sent)?;
-        write_path::update(&request, &|current: &Object| with_replicas(current, &sent)).await?
+        write_path::update(&request, &|current: &Object| with_replicas(routed.resource, current, &sent))
+            .await?
     };
-    Ok(scale_of(&updated))
+    Ok(scale_of(routed.resource, &updated))
 }
 
 /// The Scale as a resource of its own, for patches.
@@ -88,7 +94,7 @@ const SCALE: ResourceInfo = {
 };
 
 /// The view of an object's replicas.
-pub fn scale_of(object: &Object) -> Object {
+pub fn scale_of(resource: &ResourceInfo, object: &Object) -> Object {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.get(&format!("/metadata/{field}")) {
@@ -96,30 +102,59 @@ pub fn scale_of(object: &Object) -> Object {
         }
     }
     let value = object.as_value();
-    let mut spec = json!({});
-    if let Some(replicas) = value.pointer("/spec/replicas").filter(|r| r.as_i64() != Some(0)) {
-        spec["replicas"] = replicas.clone();
-    }
-    let mut status = json!({ "replicas": cells::number(value, "/status/replicas") });
-    let is_controller = object.kind() == "ReplicationController";
-    let selector = match is_controller {
-        true => cells::labels(value, "/spec/selector"),
-        false => cells::selector(value, "/spec/selector"),
+    let custom = resource.custom_kind().and_then(|kind| kind.scale.clone());
+    let (spec, status) = match custom {
+        Some(scale) => custom_numbers(value, &scale),
+        None => built_in_numbers(value),
     };
-    if selector != "<none>" {
-        status["selector"] = json!(selector);
-    }
     let scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,
     });
     Object::from_value(scale).expect("a Scale is a map")
 }
 
+fn built_in_numbers(object: &Value) -> (Value, Value) {
+    let mut spec = json!({});
+    if let Some(replicas) = object.pointer("/spec/replicas").filter(|r| r.as_i64() != Some(0)) {
+        spec["replicas"] = replicas.clone();
+    }
+    let mut status = json!({ "replicas": cells::number(object, "/status/replicas") });
+    let is_controller = object["kind"] == "ReplicationController";
+    let selector = match is_controller {
+        true => cells::labels(object, "/spec/selector"),
+        false => cells::selector(object, "/spec/selector"),
+    };
+    if selector != "<none>" {
+        status["selector"] = json!(selector);
+    }
+    (spec, status)
+}
+
+/// The numbers where a custom kind's definition says that they are.
+fn custom_numbers(object: &Value, scale: &Scale) -> (Value, Value) {
+    let number = |path: &str| simple_path::get(object, path).and_then(Value::as_i64).unwrap_or(0);
+    let mut spec = json!({});
+    if number(&scale.spec_replicas) != 0 {
+        spec["replicas"] = json!(number(&scale.spec_replicas));
+    }
+    let mut status = json!({ "replicas": number(&scale.status_replicas) });
+    if let Some(selector) = simple_path::get(object, &scale.label_selector).and_then(Value::as_str) {
+        status["selector"] = json!(selector);
+    }
+    (spec, status)
+}
+
+/// Where an object has its number of replicas, as a JSON pointer.
+fn replicas_path(resource: &ResourceInfo) -> String {
+    let custom = resource.custom_kind().and_then(|kind| kind.scale.clone());
+    custom.map_or_else(|| "/spec/replicas".to_owned(), |scale| scale.spec_replicas.replace('.', "/"))
+}
+
 /// The object with the Scale's number of replicas.
-fn with_replicas(current: &Object, scale: &Object) -> Result<Object, Status> {
+fn with_replicas(resource: &ResourceInfo, current: &Object, scale: &Object) -> Result<Object, Status> {
     let replicas = check_replicas(scale)?;
     let mut new = current.clone();
-    new.set("/spec/replicas", replicas);
+    new.set(&replicas_path(resource), replicas);
     new.set_uid(scale.uid());
     new.set_resource_version(scale.resource_version());
     Ok(new)

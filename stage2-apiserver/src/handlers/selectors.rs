@@ -76,8 +76,12 @@ fn extra_fields(info: &ResourceInfo) -> (&'static [&'static str], bool) {
 /// # Errors
 /// 400 in the kind's words.
 pub fn check_field_selector(info: &ResourceInfo, selector: &FieldSelector) -> Result<(), Status> {
-    let (extra, own_words) = extra_fields(info);
+    let kind = info.custom_kind();
+    let (extra, own_words) = if kind.is_some() { (&[][..], true) } else { extra_fields(info) };
     for (field, _, _) in &selector.terms {
+        if kind.as_ref().is_some_and(|kind| kind.selectable_fields.contains(field)) {
+            continue;
+        }
         let known = field == "metadata.name"
             || (field == "metadata.namespace" && (info.namespaced || !own_words))
             || extra.contains(&field.as_str());

@@ -15,7 +15,7 @@ use super::options::WriteOptions;
 use super::respond::Answer;
 use super::write_path::{self, WriteRequest};
 use super::{Routed, pods};
-use crate::decode::decode_body;
+use crate::decode::decode_for;
 use crate::negotiation::body_format;
 use crate::strategies;
 
@@ -26,7 +26,7 @@ use crate::strategies;
 pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&routed.context.query, "UpdateOptions", false)?;
     let format = body_format(routed.content_type())?;
-    let decoded = decode_body(body, format, &routed.resource.gvk(), options.field_validation)?;
+    let decoded = decode_for(routed.resource, body, format, options.field_validation)?;
     routed.context.warn(decoded.warnings);
     let mut sent = decoded.object;
     check_identity(routed, &mut sent)?;
@@ -49,7 +49,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
 }
 
 fn creates(routed: &Routed<'_>) -> bool {
-    strategies::for_kind(&routed.resource.gvk(), routed.resource.namespaced).allow_create_on_update()
+    strategies::of(routed.resource).allow_create_on_update()
 }
 
 /// Name and namespace of the body must be those of the path; what the body doesn't say is taken from there.

@@ -43,7 +43,7 @@ use crate::storage::Revision;
 use crate::store::{Store, Updated};
 use crate::strategies::create::{before_create, ensure_namespace, fill_object_meta_system_fields};
 use crate::strategies::update::{Part, before_update};
-use crate::strategies::{self, Strategy};
+use crate::strategies::{self, Chosen};
 use crate::watch_cache::{At, CachedObject};
 
 /// A generated name that is taken is made again this often.
@@ -64,8 +64,8 @@ pub struct WriteRequest<'a> {
 }
 
 impl WriteRequest<'_> {
-    fn strategy(&self) -> &'static dyn Strategy {
-        strategies::for_kind(&self.resource.gvk(), self.resource.namespaced)
+    fn strategy(&self) -> Chosen {
+        strategies::of(self.resource)
     }
 
     fn strategy_context(&self) -> strategies::Context {
@@ -233,7 +233,7 @@ async fn gates_of_create(
         transaction =
             server.allocators.lock().allocate(&mut object, None, request.dry_run, rand::random())?;
     }
-    let judged = before_create(strategy, &mut object, &context).and_then(|mut warnings| {
+    let judged = before_create(&*strategy, &mut object, &context).and_then(|mut warnings| {
         warnings.extend(server.admission.validate(&attributes, Some(&object), None, &server.stores)?);
         Ok(warnings)
     });
@@ -343,7 +343,7 @@ async fn gates_of_update(
         strategy.prepare_for_update(new, old, &context);
         transaction = server.allocators.lock().allocate(new, Some(old), request.dry_run, rand::random())?;
     }
-    let judged = before_update(strategy, part, new, old, &context).and_then(|mut warnings| {
+    let judged = before_update(&*strategy, part, new, old, &context).and_then(|mut warnings| {
         warnings.extend(server.admission.validate(&attributes, Some(new), Some(old), &server.stores)?);
         Ok(warnings)
     });

@@ -5,21 +5,24 @@
 
 use serde_json::{Value, json};
 
-use crate::registry;
+use super::custom;
+use crate::registry::Catalog;
 use crate::schema;
 
 /// The document.
-pub fn document() -> Value {
+pub fn document(catalog: &Catalog) -> Value {
     let mut definitions = schema::definitions();
-    super::mark_kinds(&mut definitions);
+    super::mark_kinds(catalog, &mut definitions);
     super::mark_merge_keys(&mut definitions);
+    super::leave_json_open(&mut definitions);
+    definitions.extend(custom::definitions(catalog.customs().iter().copied(), custom::Form::V2));
     for definition in definitions.values_mut() {
         rewrite(definition);
     }
     json!({
         "swagger": "2.0",
         "info": { "title": "Kubernetes", "version": crate::version::GIT_VERSION },
-        "paths": super::paths(registry::all(), 2),
+        "paths": super::paths(catalog.all(), 2),
         "definitions": definitions,
     })
 }

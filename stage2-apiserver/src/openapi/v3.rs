@@ -7,22 +7,26 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::registry;
+use super::custom;
+use crate::registry::Catalog;
 use crate::schema;
 
 const REFERENCE: &str = "#/components/schemas/";
 
 /// The document of a group version; `None` when it isn't served.
-pub fn document(group: &str, version: &str) -> Option<Value> {
-    let of_version = || registry::all().filter(|i| i.group == group && i.version == version);
+pub fn document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+    let of_version = || catalog.all().filter(|i| i.group == group && i.version == version);
     of_version().next()?;
     let mut all = schema::definitions();
-    super::mark_kinds(&mut all);
+    super::mark_kinds(catalog, &mut all);
     super::mark_merge_keys(&mut all);
-    let mut wanted: Vec<String> = of_version()
-        .filter_map(|i| schema::schema_for(&i.gvk()))
-        .map(|schema| schema.definition.to_string())
-        .collect();
+    super::leave_json_open(&mut all);
+    all.extend(custom::definitions(of_version(), custom::Form::V3));
+    let mut wanted: Vec<String> =
+        of_version().filter(|info| info.custom.is_some()).map(custom::name).collect();
+    let built_in =
+        of_version().filter_map(|i| schema::schema_for(&i.gvk())).map(|schema| schema.definition.to_string());
+    wanted.extend(built_in);
     let mut schemas = Map::new();
     let mut seen = BTreeSet::new();
     while let Some(name) = wanted.pop() {

@@ -25,6 +25,7 @@ use crate::authentication::token_file::TokenFile;
 use crate::authentication::{Authenticator, x509};
 use crate::authorization::follow;
 use crate::bootstrap;
+use crate::custom_resources::{self, CustomResources};
 use crate::filters::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::options::{ClusterFlags, parse_port_range};
@@ -86,8 +87,11 @@ pub async fn assemble(
     let service_ip = first_address(&flags.service_cluster_ip_range)?;
     let (first, last) = parse_port_range(&flags.service_node_port_range).map_err(anyhow::Error::msg)?;
     let audit_path = flags.audit_log_path.clone().unwrap_or_else(|| state_dir.logs().join("audit.log"));
+    let stores = Stores::new(caches.clone());
+    let customs = CustomResources::new(stores.clone());
     let server = Arc::new(ApiServer {
-        stores: Stores::new(caches.clone()),
+        stores,
+        customs: customs.clone(),
         authenticator: authenticator(flags, pki, &client_ca_pem, caches.clone())?,
         authorizer,
         admission: admission::Chain::with(&flags.enable_admission_plugins, &flags.disable_admission_plugins),
@@ -104,6 +108,8 @@ pub async fn assemble(
         let info = registry::find_group_resource(group, resource).expect("a built-in resource");
         server.stores.of(info).cacher().wait_for(At::Any).await.map_err(anyhow::Error::from)?;
     }
+    customs.settle().await.map_err(anyhow::Error::from)?;
+    background(shutdown, custom_resources::controller::run(customs, shutdown.clone()));
     let events = registry::find("", "v1", "events").expect("events are registered");
     background(shutdown, event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
     let lease = bootstrap::identity_lease::run(

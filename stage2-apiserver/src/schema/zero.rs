@@ -51,6 +51,8 @@ fn is_zero(value: &Value, shape: &Shape) -> bool {
         (Value::Null, _) => true,
         // intstr and Quantity are structs in Go: `omitempty` never drops them.
         (_, Shape::IntOrString | Shape::Quantity) => false,
+        // Raw JSON is a pointer there: a schema's `default: false` is one.
+        (_, Shape::Any | Shape::StructOr(_)) => false,
         (Value::String(text), _) => text.is_empty(),
         (Value::Bool(on), _) => !on,
         (Value::Number(number), _) => number.as_f64() == Some(0.0),

@@ -91,11 +91,24 @@ pub fn certificate_signing_request_update(new: &mut Value, old: &Value, _: &Cont
 /// A CustomResourceDefinition before the server has looked at it.
 pub fn custom_resource_definition_create(definition: &mut Value, _: &Context) {
     let versions = crate::validation::fields::list(child(definition, "spec"), "versions");
-    let stored: Vec<Value> =
+    let mut stored: Vec<Value> =
         versions.iter().filter(|v| v["storage"] == true).map(|v| v["name"].clone()).collect();
+    stored.dedup();
     let status =
         json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     set(definition, "status", status);
+}
+
+/// A version that becomes the stored one is one that objects may be stored in from now on.
+pub fn custom_resource_definition_update(definition: &mut Value, _: &Value, _: &Context) {
+    let versions = crate::validation::fields::list(child(definition, "spec"), "versions");
+    let storage = versions.iter().find(|v| v["storage"] == true).map(|v| v["name"].clone());
+    let stored = definition.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut);
+    if let (Some(storage), Some(stored)) = (storage, stored)
+        && !stored.contains(&storage)
+    {
+        stored.push(storage);
+    }
 }
 
 /// An autoscaler's status keeps what v1 and v2 both show.

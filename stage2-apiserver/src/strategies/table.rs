@@ -8,8 +8,8 @@ use super::{Rules, batch, core, pod, service, warnings};
 use crate::store::DeletionPolicy;
 use crate::validation::discovery::ingress as ingresses;
 use crate::validation::{
-    admission, apps, batch as jobs, discovery, extension, names, node as nodes, pod as pods, policy, quota,
-    rbac, secret, service as services, storage,
+    admission, apps, batch as jobs, custom_resource_definition, discovery, extension, names, node as nodes,
+    pod as pods, policy, quota, rbac, secret, service as services, storage,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -285,6 +285,9 @@ pub static TABLE: &[Rules] = &[
     Rules {
         generation: Spec,
         create: core::custom_resource_definition_create,
+        update: core::custom_resource_definition_update,
+        validate: custom_resource_definition::definition,
+        validate_update: custom_resource_definition::definition_update,
         ..Rules::cluster("apiextensions.k8s.io", "CustomResourceDefinition")
     },
     Rules {

@@ -8,6 +8,7 @@ fn options() -> TableOptions {
         include_object: IncludeObject::Metadata,
         no_headers: false,
         now: "2024-01-01T01:00:00Z".parse().expect("a time"),
+        columns: None,
     }
 }
 

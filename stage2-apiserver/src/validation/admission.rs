@@ -76,7 +76,8 @@ fn fully_qualified_name(errors: &mut Errors, name: &str, path: &str) {
     }
 }
 
-fn client_config(errors: &mut Errors, config: &Value, path: &str) {
+/// Where a webhook is: a URL or a Service.
+pub(super) fn client_config(errors: &mut Errors, config: &Value, path: &str) {
     let service = child(config, "service");
     if has(config, "url") == has(config, "service") {
         errors.push(FieldError::required(path, "exactly one of url or service is required"));
