@@ -15,8 +15,8 @@
 //! 2. The order of the plugins is fixed and is Kubernetes'.
 //!
 //! # In Kubernetes
-//! `pkg/kubeapiserver/options/plugins.go` (the order), `plugin/pkg/admission/*`. Left out: webhooks and CEL policies (a later chapter),
-//! EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
+//! `pkg/kubeapiserver/options/plugins.go` (the order), `plugin/pkg/admission/*`. Programs outside ([`webhook`]) are asked after
+//! all plugins. Left out: EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
 
 pub mod always_pull_images;
 pub mod certificates;
@@ -33,6 +33,7 @@ pub mod runtime_class;
 pub mod service_account;
 pub mod storage_protection;
 pub mod taint_nodes_by_condition;
+pub mod webhook;
 #[cfg(test)]
 mod tests;
 

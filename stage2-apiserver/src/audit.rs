@@ -1,42 +1,55 @@
-//! Audit: who did what, one JSON line a request.
+//! Audit: who did what, one JSON line a request and stage.
 //!
 //! *Step 2 of a pod's journey.* Before: a request was answered (or a watch began). After: an operator can read who
 //! deleted the namespace.
 //!
-//! The level is Metadata: user, verb, object and outcome, never bodies, so that no Secret ends up in a log. A writer task owns
-//! the file; a request hands it a line and goes on. When the disk is slower than the requests, lines are dropped and
-//! counted rather than requests held up.
+//! A policy ([`policy`]) says how much of which request is written. Without one it is level Metadata: user, verb, object and outcome,
+//! never bodies, so that no Secret ends up in a log. A writer thread owns the file ([`file`]); a request hands it a line and goes on.
+//! When the disk is slower than the requests, lines are dropped and counted rather than requests held up.
 //!
 //! # Invariants
 //! 1. A line is one whole JSON object.
 //! 2. No request waits for the disk.
+//! 3. Bodies are written only where a policy file asks for them.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/audit/`, `…/plugin/pkg/audit/log`. Left out: policies, other levels, webhooks, rotation.
+//! `apiserver/pkg/audit/`, `…/plugin/pkg/audit/log`, `…/endpoints/filters/audit.go`. Left out: webhooks, the legacy format, blocking
+//! and batching modes.
+
+pub mod bodies;
+pub mod file;
+pub mod policy;
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use stage1_kubectl::status::Status;
 use stage1_kubectl::time::format_micro_time;
 use tokio::sync::mpsc;
 
 use crate::authentication::UserInfo;
 use crate::request_info::RequestInfo;
+use file::{RotatingFile, Rotation};
+use policy::{Chosen, Policy, Stage};
 
 /// Lines that wait for the disk before new ones are dropped.
 const QUEUE_LENGTH: usize = 4096;
 
-/// Hands lines to the writer.
+/// Chooses what is written, and hands lines to the writer.
 #[derive(Clone, Default)]
 pub struct AuditLog {
+    policy: Policy,
     lines: Option<mpsc::Sender<String>>,
 }
 
 /// What an audit line says.
 pub struct AuditEvent<'a> {
+    /// How much.
+    pub chosen: &'a Chosen,
+    /// When in the request's life.
+    pub stage: Stage,
     /// Identifies the request in headers and logs.
     pub audit_id: &'a str,
     /// The words of the request.
@@ -45,75 +58,127 @@ pub struct AuditEvent<'a> {
     pub request_uri: &'a str,
     /// Who asked; nobody if authentication failed.
     pub user: Option<&'a UserInfo>,
+    /// As whom, when that is somebody else.
+    pub impersonated: Option<&'a UserInfo>,
     /// From where.
     pub source_ip: String,
     /// With what.
     pub user_agent: &'a str,
-    /// HTTP status code.
-    pub code: u16,
+    /// HTTP status code, once there is one.
+    pub code: Option<u16>,
+    /// The refusal.
+    pub failure: Option<&'a Status>,
     /// Why it was allowed or not.
     pub decision: &'a str,
+    /// What admission adds.
+    pub annotations: &'a [(String, String)],
+    /// The request's body.
+    pub request_object: Option<&'a Value>,
+    /// The answer's body.
+    pub response_object: Option<&'a Value>,
     /// When it came.
     pub received: Timestamp,
-    /// When it was answered.
-    pub answered: Timestamp,
+    /// When the stage was reached.
+    pub at: Timestamp,
 }
 
 impl AuditLog {
-    /// Opens (or creates, 0600) the file and starts the writer.
+    /// Opens (or creates, 0600) the file and starts the writer; `-` is standard output.
     ///
     /// # Errors
     /// The file can't be opened.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    pub fn open(path: &Path, rotation: Rotation, policy: Policy) -> std::io::Result<Self> {
+        let mut file = match path.as_os_str() == "-" {
+            true => None,
+            false => Some(RotatingFile::open(path, rotation)?),
+        };
         let (sender, mut receiver) = mpsc::channel::<String>(QUEUE_LENGTH);
         tokio::task::spawn_blocking(move || {
             while let Some(line) = receiver.blocking_recv() {
-                if let Err(error) = file.write_all(line.as_bytes()) {
+                let written = match &mut file {
+                    Some(file) => file.write_line(line.as_bytes()),
+                    None => std::io::stdout().write_all(line.as_bytes()),
+                };
+                if let Err(error) = written {
                     tracing::warn!(%error, "Failed to write the audit log");
                 }
             }
         });
-        Ok(Self { lines: Some(sender) })
+        Ok(Self { policy, lines: Some(sender) })
+    }
+
+    /// What the policy says about a request.
+    pub fn choose(&self, user: Option<&UserInfo>, info: &RequestInfo) -> Chosen {
+        match self.lines {
+            Some(_) => self.policy.choose(user, info),
+            None => Chosen::default(),
+        }
     }
 
     /// Hands over one event; true if it will be written.
-    pub fn record(&self, event: &AuditEvent<'_>) -> bool {
+    pub fn record(&self, event: &Value) -> bool {
         let Some(lines) = &self.lines else { return false };
-        lines.try_send(format!("{}\n", render(event))).is_ok()
+        lines.try_send(format!("{event}\n")).is_ok()
     }
 }
 
-/// One event of level Metadata.
+/// One event as it is written.
 pub fn render(event: &AuditEvent<'_>) -> Value {
     let mut line = json!({
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
-        "level": "Metadata",
+        "level": event.chosen.level.name(),
         "auditID": event.audit_id,
-        "stage": "ResponseComplete",
+        "stage": event.stage.name(),
         "requestURI": event.request_uri,
         "verb": event.info.verb,
         "sourceIPs": [event.source_ip],
         "userAgent": event.user_agent,
-        "responseStatus": { "metadata": {}, "code": event.code },
         "requestReceivedTimestamp": format_micro_time(event.received),
-        "stageTimestamp": format_micro_time(event.answered),
-        "annotations": {
-            "authorization.k8s.io/decision": if event.code == 403 { "forbid" } else { "allow" },
-            "authorization.k8s.io/reason": event.decision,
-        },
+        "stageTimestamp": format_micro_time(event.at),
     });
-    if let Some(user) = event.user {
-        line["user"] = json!({ "username": user.name, "groups": user.groups });
+    if let Some(code) = event.code {
+        line["responseStatus"] = response_status(code, event.failure);
+        line["annotations"] = json!({
+            "authorization.k8s.io/decision": if code == 403 { "forbid" } else { "allow" },
+            "authorization.k8s.io/reason": event.decision,
+        });
+        for (key, value) in event.annotations {
+            line["annotations"][key] = json!(value);
+        }
+    }
+    let shown = |user: &UserInfo| json!({ "username": user.name, "groups": user.groups });
+    for (name, user) in [("user", event.user), ("impersonatedUser", event.impersonated)] {
+        if let Some(user) = user {
+            line[name] = shown(user);
+        }
     }
     if event.info.is_resource_request {
         line["objectRef"] = object_ref(event.info);
     }
+    for (name, body) in [("requestObject", event.request_object), ("responseObject", event.response_object)] {
+        if let Some(body) = body {
+            line[name] = bodies::shown(body, event.chosen.omit_managed_fields);
+        }
+    }
     line
+}
+
+/// The code, and what a refusal says.
+fn response_status(code: u16, failure: Option<&Status>) -> Value {
+    let mut status = json!({ "metadata": {}, "code": code });
+    if let Some(failure) = failure {
+        status["status"] = json!("Failure");
+        for (name, text) in [("message", &failure.message), ("reason", &failure.reason)] {
+            if !text.is_empty() {
+                status[name] = json!(text);
+            }
+        }
+        if let Some(details) = &failure.details {
+            status["details"] = json!(details);
+        }
+    }
+    status
 }
 
 fn object_ref(info: &RequestInfo) -> Value {

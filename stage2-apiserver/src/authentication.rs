@@ -2,8 +2,8 @@
 //!
 //! *Step 2 of a pod's journey.* Before: a TLS connection and a request's headers. After: [`crate::authorization`] knows the user.
 //!
-//! A request may prove its user by a client certificate ([`x509`]), by a bearer token (a ServiceAccount's, [`service_account`], or
-//! one of a file, [`token_file`]), or not at all: then it is `system:anonymous`. A *wrong* proof is 401, no proof is not. Whoever
+//! A request may prove its user by a client certificate ([`x509`]), by a bearer token (a ServiceAccount's, [`service_account`] and
+//! [`legacy_token`], one of a file, [`token_file`], of a joining node, [`bootstrap_token`], or of an identity provider, [`oidc`]), or not at all: then it is `system:anonymous`. A *wrong* proof is 401, no proof is not. Whoever
 //! may impersonate can then ask in another's name ([`impersonation`]).
 //!
 //! # Invariants
@@ -11,14 +11,18 @@
 //! 2. Neither tokens nor keys are ever logged.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/authentication`, `pkg/kubeapiserver/authenticator/config.go`. Left out: OIDC, webhooks, bootstrap tokens, request headers
-//! of a front proxy.
+//! `apiserver/pkg/authentication`, `pkg/kubeapiserver/authenticator/config.go`. Left out: token webhooks, request headers
+//! of a front proxy, `--authentication-config`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub mod bootstrap_token;
 pub mod impersonation;
+pub mod jwt;
+pub mod legacy_token;
+pub mod oidc;
 pub mod service_account;
 pub mod token_file;
 pub mod x509;

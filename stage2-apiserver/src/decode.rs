@@ -240,6 +240,19 @@ pub(crate) fn unrecognized(gvk: &GroupVersionKind, why: &str, body: &[u8]) -> St
     ))
 }
 
+/// Reads what somebody else's server answered: any kind, JSON or YAML, as Kubernetes' client library does.
+///
+/// # Errors
+/// In Go's words.
+pub fn any_object(body: &[u8]) -> Result<Value, String> {
+    let json = match body.trim_ascii_start().first() {
+        Some(b'{') => body.to_vec(),
+        _ => yaml_to_json(body)?,
+    };
+    go_json::interpret(&json)?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
 /// YAML bodies take the way that Kubernetes takes: to JSON first.
 pub(crate) fn yaml_to_json(body: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;

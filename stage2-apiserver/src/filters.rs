@@ -4,7 +4,7 @@
 //! somebody who may.
 //!
 //! ```text
-//! panic guard → request info → authenticate → impersonate → in-flight limit → authorize → timeout → handler
+//! panic guard → request info → authenticate → audit → impersonate → priority and fairness → authorize → timeout → handler
 //! ```
 //!
 //! Whatever comes out, an answer or a refusal, is counted and written to the audit log on the way back. Authentication
@@ -16,11 +16,12 @@
 //! 2. A panic in a handler is an answer 500, never a dead connection or a dead server.
 //!
 //! # In Kubernetes
-//! `DefaultBuildHandlerChain` in `apiserver/pkg/server/config.go`. Left out: CORS, HSTS, priority and fairness (the plain
-//! in-flight limit stands in for it).
+//! `DefaultBuildHandlerChain` in `apiserver/pkg/server/config.go`. Left out: CORS, HSTS.
 #![expect(clippy::disallowed_methods, reason = "shell: reads the clock, makes ids")]
 
+pub mod account;
 pub mod body_limit;
+pub mod fairness;
 pub mod in_flight;
 
 use std::panic::AssertUnwindSafe;
@@ -32,26 +33,27 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use stage1_kubectl::selector::FieldSelector;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
-use crate::audit::AuditEvent;
+use crate::audit::policy::Chosen;
 use crate::authentication::UserInfo;
 use crate::authentication::impersonation::{Refusal, impersonate};
 use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::handlers::respond::{self, Answer};
 use crate::handlers::{self, Context};
-use crate::metrics::RequestLabels;
 use crate::negotiation::{Format, negotiate};
 use crate::request_info::{Query, RequestInfo, parse_request_info};
 use crate::server::{ApiServer, Peer};
+use fairness::Classified;
 
 /// Short requests end after this.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is known about a request before it is handled.
-struct Arrival {
+pub struct Arrival {
     info: RequestInfo,
     query: Query,
     uri: String,
@@ -69,19 +71,24 @@ pub async fn handle(server: Arc<ApiServer>, peer: Peer, request: Request<Incomin
     let guarded = AssertUnwindSafe(run(&server, &peer, &arrival, request, &seen)).catch_unwind().await;
     let answer = match guarded {
         Ok(Ok(answer)) => answer,
-        Ok(Err(status)) => respond::status(refusal_format(&arrival.headers), &status),
+        Ok(Err(status)) => {
+            let answer = respond::status(refusal_format(&arrival.headers), &status);
+            seen.lock().failure = Some(status);
+            answer
+        }
         Err(_) => {
+            seen.lock().panicked = true;
             tracing::error!(uri = arrival.uri, "A handler panicked");
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             respond::text(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
     };
     let encodings = arrival.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
+    let mut seen = std::mem::take(&mut *seen.lock());
+    let answer = account::keep_response(&arrival, &mut seen, answer).await;
     let mut answer = respond::compress(answer, encodings).await;
-    let seen = std::mem::take(&mut *seen.lock());
     add_headers(&mut answer, &arrival, &seen);
-    account(&server, &peer, &arrival, &seen, answer.status());
-    answer
+    account::answered(&server, &peer, &arrival, &seen, answer)
 }
 
 /// The chain proper: each step refuses or passes on.
@@ -94,13 +101,26 @@ async fn run(
 ) -> Result<Answer, Status> {
     let authorization = arrival.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let user = server.authenticator.authenticate(&peer.certificates, authorization, arrival.received).await?;
-    let user = match acting_as(server, Arc::new(user), &arrival.headers) {
+    let user = Arc::new(user);
+    {
+        let mut seen = seen.lock();
+        seen.audit = Some(server.audit.choose(Some(&user), &arrival.info));
+        seen.original_user = Some(user.clone());
+        account::received(server, peer, arrival, &seen);
+    }
+    let user = match acting_as(server, user, &arrival.headers) {
         Ok(user) => user,
         Err(Refusal::Forbidden(status)) => return Err(*status),
         Err(Refusal::WithoutUser(why)) => return Ok(internal_error(&arrival.uri, &why)),
     };
     seen.lock().user = Some(user.clone());
     let long_running = is_long_running(&arrival.info);
+    let mut _seat = None;
+    if let (Some(fairness), false) = (&server.fairness, long_running) {
+        let (seat, classified) = fairness.enter(&user, &arrival.info, &server.stores).await?;
+        seen.lock().classified = classified;
+        _seat = seat;
+    }
     let _permit =
         if long_running { None } else { Some(server.in_flight.enter(&arrival.info, &server.metrics)?) };
     let reason = authorize(server, &user, &arrival.info, &arrival.query)?;
@@ -122,12 +142,28 @@ async fn run(
 /// What the chain and the handler learn on the way, for headers, metrics and audit.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Who asked.
+    /// As whom the request acts.
     pub user: Option<Arc<UserInfo>>,
+    /// Who sent it.
+    pub original_user: Option<Arc<UserInfo>>,
+    /// What the audit policy says, once the user is known.
+    pub audit: Option<Chosen>,
+    /// The body, if it is to be written.
+    pub request_object: Option<Value>,
+    /// The answer's body, if it is to be written.
+    pub response_object: Option<Value>,
+    /// The refusal.
+    pub failure: Option<Status>,
+    /// The handler failed.
+    pub panicked: bool,
+    /// Flow and level.
+    pub classified: Classified,
     /// Why it was allowed.
     pub authorized_by: String,
     /// Warnings for the client.
     pub warnings: Vec<String>,
+    /// What admission adds to the audit line.
+    pub annotations: Vec<(String, String)>,
 }
 
 fn arrive(request: &Request<Incoming>) -> Arrival {
@@ -210,6 +246,15 @@ fn add_headers(answer: &mut Answer, arrival: &Arrival, seen: &Seen) {
     if let Ok(value) = HeaderValue::from_str(&arrival.audit_id) {
         headers.insert(HeaderName::from_static("audit-id"), value);
     }
+    let uids = [
+        ("x-kubernetes-pf-flowschema-uid", &seen.classified.flow_schema),
+        ("x-kubernetes-pf-prioritylevel-uid", &seen.classified.priority_level),
+    ];
+    for (name, uid) in uids.into_iter().filter(|(_, uid)| !uid.is_empty()) {
+        if let Ok(value) = HeaderValue::from_str(uid) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
     let mut sent: Vec<&String> = Vec::new();
     for warning in &seen.warnings {
         if sent.contains(&warning) {
@@ -226,64 +271,4 @@ fn add_headers(answer: &mut Answer, arrival: &Arrival, seen: &Seen) {
 /// The program that sent the request.
 fn user_agent(arrival: &Arrival) -> &str {
     arrival.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("")
-}
-
-/// Metrics and the audit line.
-fn account(server: &ApiServer, peer: &Peer, arrival: &Arrival, seen: &Seen, code: StatusCode) {
-    let info = &arrival.info;
-    let labels = RequestLabels {
-        verb: metrics_verb(info).into(),
-        group: info.api_group.clone(),
-        version: info.api_version.clone(),
-        // An unknown resource is a client's word; it must not become a label.
-        resource: if code == StatusCode::NOT_FOUND && info.name.is_empty() {
-            String::new()
-        } else {
-            info.resource.clone()
-        },
-        subresource: info.subresource.clone(),
-        scope: scope(info).into(),
-        code: code.as_str().into(),
-    };
-    let seconds = (!is_long_running(info)).then(|| arrival.started.elapsed().as_secs_f64());
-    server.metrics.observe(labels, seconds);
-    let written = server.audit.record(&AuditEvent {
-        audit_id: &arrival.audit_id,
-        info,
-        request_uri: &arrival.uri,
-        user: seen.user.as_deref(),
-        source_ip: peer.address.ip().to_string(),
-        user_agent: user_agent(arrival),
-        code: code.as_u16(),
-        decision: &seen.authorized_by,
-        received: arrival.received,
-        answered: Timestamp::now(),
-    });
-    if written {
-        server.metrics.audit_events.inc();
-    }
-}
-
-fn metrics_verb(info: &RequestInfo) -> &'static str {
-    match (info.verb.as_str(), info.subresource.as_str()) {
-        (_, "exec" | "attach" | "portforward" | "proxy" | "log") => "CONNECT",
-        ("create" | "post", _) => "POST",
-        ("update" | "put", _) => "PUT",
-        ("patch", _) => "PATCH",
-        ("delete", _) => "DELETE",
-        ("deletecollection", _) => "DELETECOLLECTION",
-        ("list", _) => "LIST",
-        ("watch", _) => "WATCH",
-        ("get", _) => "GET",
-        _ => "other",
-    }
-}
-
-fn scope(info: &RequestInfo) -> &'static str {
-    match () {
-        () if !info.is_resource_request => "",
-        () if !info.name.is_empty() => "resource",
-        () if !info.namespace.is_empty() => "namespace",
-        () => "cluster",
-    }
 }

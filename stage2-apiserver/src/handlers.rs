@@ -15,6 +15,7 @@
 //! `apiserver/pkg/endpoints/installer.go`. Left out: HEAD and OPTIONS (405 there too).
 
 pub mod access;
+pub mod admit;
 pub mod apply;
 pub mod convert;
 pub mod create;
@@ -47,6 +48,9 @@ use parking_lot::Mutex;
 use stage1_kubectl::object::Object;
 use stage1_kubectl::status::Status;
 
+use crate::admission::webhook::dispatch::Report;
+use crate::audit::bodies;
+use crate::audit::policy::Level;
 use crate::authentication::UserInfo;
 use crate::authorization::SYSTEM_MASTERS;
 use crate::filters::{Seen, body_limit};
@@ -108,6 +112,21 @@ impl Context {
     /// Tells the client something that is no refusal.
     pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
         self.seen.lock().warnings.extend(warnings);
+    }
+
+    /// Keeps the body for the audit log, if the policy wants it.
+    fn keep_body(&self, body: &Bytes) {
+        let mut seen = self.seen.lock();
+        if seen.audit.as_ref().is_some_and(|chosen| chosen.level >= Level::Request) {
+            seen.request_object = bodies::object(body);
+        }
+    }
+
+    /// Keeps what webhooks and policies said, for the client and for the audit log.
+    pub fn report(&self, report: Report) {
+        let mut seen = self.seen.lock();
+        seen.warnings.extend(report.warnings);
+        seen.annotations.extend(report.annotations);
     }
 
     /// Why the request was authorised. The audit log has no words for masters, as Kubernetes' has none; people want some.
@@ -228,6 +247,7 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
         return streaming::handle(&routed, Request::from_parts(head, body)).await;
     }
     let body = body_limit::read(body).await?;
+    context.keep_body(&body);
     match context.info.subresource.as_str() {
         "" => main_resource(&routed, &body).await,
         subresource => subresource_of(&routed, subresource, &body).await,

@@ -6,8 +6,12 @@
 //! observed: they last as long as the client likes.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/metrics/metrics.go`. Left out: SLI durations, response sizes, flow control.
+//! `apiserver/pkg/endpoints/metrics/metrics.go`. Left out: SLI durations, response sizes.
 
+pub mod flow;
+pub mod webhooks;
+
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -79,6 +83,10 @@ pub struct Metrics {
     pub long_running: Gauge<i64, std::sync::atomic::AtomicI64>,
     /// Audit events written.
     pub audit_events: Counter<u64, AtomicU64>,
+    /// Admission webhooks.
+    pub webhooks: webhooks::WebhookMetrics,
+    /// Priority and fairness.
+    pub flow: Arc<flow::FlowMetrics>,
 }
 
 impl Default for Metrics {
@@ -103,7 +111,9 @@ impl Default for Metrics {
             long_running.clone(),
         );
         registry.register("apiserver_audit_event", "Audit events written", audit_events.clone());
-        Self { registry, requests, durations, in_flight, long_running, audit_events }
+        let webhooks = webhooks::WebhookMetrics::register(&mut registry);
+        let flow = Arc::new(flow::FlowMetrics::register(&mut registry));
+        Self { registry, requests, durations, in_flight, long_running, audit_events, webhooks, flow }
     }
 }
 

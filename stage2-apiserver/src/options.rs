@@ -4,7 +4,10 @@
 //! server starts with no flag at all.
 //!
 //! # In Kubernetes
-//! `cmd/kube-apiserver/app/options`. Left out: what has no counterpart here (priority and fairness, egress, encryption).
+//! `cmd/kube-apiserver/app/options`. Left out: what has no counterpart here (egress, cloud providers).
+
+pub mod audit;
+pub mod oidc;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -84,12 +87,24 @@ pub struct ClusterFlags {
     /// Admission plugins to leave out
     #[arg(long, value_delimiter = ',', value_name = "PLUGINS")]
     pub disable_admission_plugins: Vec<String>,
-    /// Audit log (default: logs/audit.log in the state directory)
+    /// Port on loopback at which etcdctl can look into the embedded store; 0 picks one (default: none)
+    #[arg(long, value_name = "PORT")]
+    pub store_client_port: Option<u16>,
+    /// Which resources are stored encrypted, and how (EncryptionConfiguration)
     #[arg(long, value_name = "FILE")]
-    pub audit_log_path: Option<PathBuf>,
+    pub encryption_provider_config: Option<PathBuf>,
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: audit::AuditFlags,
     /// File of static tokens: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
+    /// Believe the tokens of joining nodes, which are Secrets of kube-system
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub enable_bootstrap_token_auth: bool,
+    /// An identity provider.
+    #[command(flatten)]
+    pub oidc: oidc::OidcFlags,
     /// Let requests without credentials in as system:anonymous
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub anonymous_auth: bool,
@@ -105,7 +120,10 @@ pub struct ClusterFlags {
     /// Key of the client certificate for kubelets
     #[arg(long, requires = "kubelet_client_certificate", value_name = "FILE")]
     pub kubelet_client_key: Option<PathBuf>,
-    /// Reads that run at a time
+    /// Divide the requests that run at a time by FlowSchemas and PriorityLevelConfigurations
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub enable_priority_and_fairness: bool,
+    /// Reads that run at a time (with priority and fairness: reads and writes together, as many as both)
     #[arg(long, default_value_t = DEFAULT_MAX_READS, value_name = "N")]
     pub max_requests_inflight: usize,
     /// Writes that run at a time

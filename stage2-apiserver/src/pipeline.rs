@@ -56,7 +56,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 type StopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What is stopped at the end, in reverse order of being added.
-enum Part {
+pub enum Part {
     /// Runs until the cluster's token is cancelled.
     Task(String, JoinHandle<()>),
     /// Serves until the server's own token is cancelled: later stages still need it while they stop.
@@ -99,6 +99,9 @@ pub async fn start(flags: &ClusterFlags) -> anyhow::Result<Cluster> {
     let mut parts = Vec::new();
     if let Some(stop) = store.stop {
         parts.push(Part::OnStop("store".into(), stop));
+    }
+    if let Some(port) = flags.store_client_port {
+        parts.push(assemble::serve_store(&pki, store.raw.clone(), port, &shutdown).await?);
     }
     let assembled =
         assemble::assemble(flags, &state_dir, &pki, store.storage, &CancellationToken::new()).await?;

@@ -33,12 +33,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission;
+use crate::admission::webhook::dispatch::Webhooks;
 use crate::allocator::service::ServiceAllocators;
 use crate::audit::AuditLog;
 use crate::authentication::Authenticator;
 use crate::authorization::ClusterAuthorizer;
 use crate::custom_resources::CustomResources;
 use crate::filters;
+use crate::filters::fairness::Fairness;
 use crate::filters::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::store::Stores;
@@ -62,10 +64,14 @@ pub struct ApiServer {
     pub authorizer: Arc<ClusterAuthorizer>,
     /// The plugins of gates two and three.
     pub admission: admission::Chain,
+    /// Programs outside that are asked after the plugins.
+    pub webhooks: Webhooks,
     /// Service addresses and node ports that are taken.
     pub allocators: Mutex<ServiceAllocators>,
     /// The way to the nodes.
     pub kubelet: KubeletClient,
+    /// Who waits when there is too much to do; `None`: only the limit below.
+    pub fairness: Option<Fairness>,
     /// How many run at a time.
     pub in_flight: InFlight,
     /// Counts and durations.

@@ -31,8 +31,10 @@ use futures::stream::BoxStream;
 
 pub mod compaction;
 pub mod embedded;
+pub mod encryption;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod etcd_api;
 #[cfg(feature = "etcd")]
 mod etcd_hub;
 #[cfg(feature = "etcd")]
@@ -113,6 +115,11 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Forgets history before a revision; what is live at it stays.
     fn compact(&self, at: Revision) -> BoxFuture<'_, Result<(), StorageError>>;
+
+    /// Whether a value is kept in a form that a write of the same value would renew (encryption with an old key).
+    fn is_outdated<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<bool, StorageError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 // ANCHOR_END: storage
 

@@ -260,10 +260,13 @@ impl Store {
         if changed == current.object {
             // "Unchanged" must be about the present, or a stale cache would swallow a write.
             let now = self.storage.get(&current.key).await?;
-            return match now {
-                Some(now) if now.revision == current.revision => Ok(Updated::Kept(current.clone())),
-                now => Err(StorageError::Conflict { key: current.key.to_string(), current: now }),
-            };
+            match now {
+                Some(now) if now.revision == current.revision => {}
+                now => return Err(StorageError::Conflict { key: current.key.to_string(), current: now }),
+            }
+            if dry_run || !self.storage.is_outdated(&current.key).await? {
+                return Ok(Updated::Kept(current.clone()));
+            }
         }
         let revision = match dry_run {
             true => current.revision,

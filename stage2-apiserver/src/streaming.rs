@@ -24,15 +24,15 @@ pub mod tunnel;
 
 use http::Request;
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 
 use crate::admission::Operation;
-use crate::handlers::Routed;
 use crate::handlers::respond::Answer;
 use crate::handlers::write_path::WriteRequest;
+use crate::handlers::{Routed, admit};
 use crate::request_info::Query;
 use crate::table::cells::text;
 use crate::watch_cache::At;
@@ -62,7 +62,7 @@ pub async fn handle(routed: &Routed<'_>, request: Request<Incoming>) -> Result<A
             if pod.get_str("/spec/nodeName").unwrap_or("").is_empty() {
                 return Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name())));
             }
-            admit_connect(routed)?;
+            admit_connect(routed).await?;
             let path = kubelet_path(subresource, &pod, container.as_deref(), query);
             let client = kubelet::client_of_pod(routed, &pod).await?;
             tunnel::handle(routed, client, &path, request).await
@@ -80,7 +80,25 @@ pub async fn pod(routed: &Routed<'_>) -> Result<Object, Status> {
     Ok(found.object.clone())
 }
 
-fn admit_connect(routed: &Routed<'_>) -> Result<(), Status> {
+/// What the query asks for, as the object that admission sees.
+fn connect_options(kind: &str, query: &Query) -> Object {
+    let mut options = json!({ "kind": kind, "apiVersion": "v1" });
+    for name in ["stdin", "stdout", "stderr", "tty"] {
+        if query.get(name).is_some() {
+            options[name] = json!(query.flag(name));
+        }
+    }
+    if let Some(container) = query.get("container") {
+        options["container"] = json!(container);
+    }
+    let command: Vec<&str> = query.all("command").collect();
+    if !command.is_empty() {
+        options["command"] = json!(command);
+    }
+    Object::from_value(options).expect("a map")
+}
+
+async fn admit_connect(routed: &Routed<'_>) -> Result<(), Status> {
     let info = &routed.context.info;
     let request = WriteRequest {
         context: routed.context,
@@ -92,8 +110,7 @@ fn admit_connect(routed: &Routed<'_>) -> Result<(), Status> {
     let kind =
         routed.resource.subresource(&info.subresource).and_then(|s| s.kind).unwrap_or(routed.resource.kind);
     let attributes = request.attributes(Operation::Connect, GroupVersionKind::new("", "v1", kind));
-    let server = &routed.context.server;
-    server.admission.validate(&attributes, None, None, &server.stores).map(drop)
+    admit::connect(routed.context, &attributes, connect_options(kind, &routed.context.query)).await
 }
 
 /// The container that is meant: the one that is named, or the only one.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 
 #[derive(Default)]
-struct Cluster(BTreeMap<(String, String, String), Arc<Object>>);
+pub(super) struct Cluster(BTreeMap<(String, String, String), Arc<Object>>);
 
 impl Cluster {
-    fn with(mut self, resource: &str, value: Value) -> Self {
+    pub(super) fn with(mut self, resource: &str, value: Value) -> Self {
         let object = Object::from_value(value).expect("a map");
         let key = (
             resource.to_owned(),
@@ -35,7 +35,7 @@ impl ObjectReader for Cluster {
     }
 }
 
-fn create(resource: &str, kind: &str) -> Attributes {
+pub(super) fn create(resource: &str, kind: &str) -> Attributes {
     Attributes {
         operation: Operation::Create,
         resource: GroupVersionResource::new("", "v1", resource),

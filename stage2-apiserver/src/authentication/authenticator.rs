@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use stage1_kubectl::status::Status;
 
-use super::service_account::{BoundObjects, Signer, TokenError};
-use super::{UserInfo, token_file::TokenFile, x509};
+use super::oidc::Oidc;
+use super::service_account::{BoundObjects, ISSUER, LEEWAY_SECONDS, Signer, TokenError};
+use super::{UserInfo, bootstrap_token, token_file::TokenFile, x509};
 use crate::registry;
-use crate::watch_cache::{At, Caches};
+use crate::watch_cache::{At, CachedObject, Caches};
 
 /// See [`crate::authentication`].
 pub struct Authenticator {
@@ -22,18 +25,46 @@ pub struct Authenticator {
     pub service_accounts: Arc<Signer>,
     /// Static tokens.
     pub tokens: TokenFile,
+    /// An identity provider.
+    pub oidc: Option<Oidc>,
+    /// Whether bootstrap tokens are believed.
+    pub bootstrap_tokens: bool,
     /// Whether requests without a proof are let in as `system:anonymous`.
     pub anonymous: bool,
     /// Where the objects are that tokens are bound to.
     pub caches: Arc<Caches>,
 }
 
-impl BoundObjects for Caches {
-    fn uid(&self, resource: &'static str, namespace: &str, name: &str) -> Option<String> {
+/// Bound objects as they are at a time.
+struct Present<'a> {
+    caches: &'a Caches,
+    now: Timestamp,
+}
+
+impl Present<'_> {
+    /// An object of the core group, unless it is being deleted for longer than clocks differ.
+    fn find(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<CachedObject>> {
         let info = registry::find("", "v1", resource)?;
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-        let found = self.of(&info.key_prefix(None)).peek(&info.key(namespace, name))?;
-        Some(found.object.uid().to_owned())
+        let found = self.caches.of(&info.key_prefix(None)).peek(&info.key(namespace, name))?;
+        let deleted = found.object.deletion_timestamp();
+        let over = deleted.is_some_and(|at| at.as_second() < self.now.as_second() - LEEWAY_SECONDS);
+        (!over).then_some(found)
+    }
+}
+
+impl BoundObjects for Present<'_> {
+    fn uid(&self, resource: &'static str, namespace: &str, name: &str) -> Option<String> {
+        self.find(resource, namespace, name).map(|found| found.object.uid().to_owned())
+    }
+
+    fn secret_token(&self, namespace: &str, name: &str) -> Option<String> {
+        let secret = &self.find("secrets", namespace, name)?.object;
+        let invalid = secret.label("kubernetes.io/legacy-token-invalid-since").is_some();
+        if invalid || secret.get_str("/type") != Some("kubernetes.io/service-account-token") {
+            return None;
+        }
+        String::from_utf8(STANDARD.decode(secret.get_str("/data/token")?).ok()?).ok()
     }
 }
 
@@ -74,9 +105,10 @@ impl Authenticator {
     /// The user of a bearer token (also the answer of a TokenReview, for the audiences that it names).
     pub async fn token(&self, token: &str, audiences: &[String], now: Timestamp) -> Option<UserInfo> {
         if !self.service_accounts.is_ours(token) {
-            return self.tokens.user(token);
+            return self.foreign_token(token, audiences, now).await;
         }
-        let verify = || self.service_accounts.verify(token, audiences, now, &*self.caches);
+        let present = Present { caches: &self.caches, now };
+        let verify = || self.service_accounts.verify(token, audiences, now, &present);
         let mut verified = verify();
         if let Err(TokenError::Gone(_)) = verified {
             // The caches may not have heard yet of what was made a moment ago: wait for the present, then decide.
@@ -87,6 +119,27 @@ impl Authenticator {
             verified = verify();
         }
         verified.inspect_err(|error| tracing::debug!(%error, "Token refused")).ok()
+    }
+}
+
+impl Authenticator {
+    /// Tokens that somebody else made, in Kubernetes' order: of a file, of a joining node, of an identity provider.
+    async fn foreign_token(&self, token: &str, audiences: &[String], now: Timestamp) -> Option<UserInfo> {
+        if !audiences.is_empty() && !audiences.iter().any(|audience| audience == ISSUER) {
+            // None of them says for whom it is: they are for this server.
+            return None;
+        }
+        if let Some(user) = self.tokens.user(token) {
+            return Some(user);
+        }
+        if let (true, Some((id, secret))) = (self.bootstrap_tokens, bootstrap_token::parse(token)) {
+            let present = Present { caches: &self.caches, now };
+            let name = bootstrap_token::secret_name(id);
+            let found = present.find("secrets", bootstrap_token::NAMESPACE, &name)?;
+            return bootstrap_token::user(id, secret, &found.object, now);
+        }
+        let outcome = self.oidc.as_ref()?.authenticate(token, now).await;
+        outcome.inspect_err(|why| tracing::debug!(why, "Token refused")).ok().flatten()
     }
 }
 

@@ -12,7 +12,8 @@
 //! 2. A token is valid only while every object that it names exists with the same uid.
 //!
 //! # In Kubernetes
-//! `pkg/serviceaccount/{jwt,claims}.go`. Left out: RS256 keys, several keys, tokens of the old Secret kind.
+//! `pkg/serviceaccount/{jwt,claims}.go`. Tokens of the old Secret kind are
+//! [`super::legacy_token`]'s. Left out: RS256 keys, several keys.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +29,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::UserInfo;
+use super::legacy_token::{self, LEGACY_ISSUER, LegacyClaims};
 
 /// `iss`, and the audience of the API server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The lifetime that the kubelet asks for; such tokens live a year for clients that never reload them, with a warning after it.
 pub const EXTENDABLE_SECONDS: i64 = 3607;
+/// Clocks may differ by this much, and what is deleted counts for as long.
+pub const LEEWAY_SECONDS: i64 = 60;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
-const USER_PREFIX: &str = "system:serviceaccount:";
+pub(super) const USER_PREFIX: &str = "system:serviceaccount:";
 
 /// Name and uid of an object that a token names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,8 +120,10 @@ pub struct Signer {
 
 /// Which objects exist: namespace and name (of a resource of the core group) to uid.
 pub trait BoundObjects: Send + Sync {
-    /// The uid of a live object.
+    /// The uid of an object that isn't being deleted since [`LEEWAY_SECONDS`].
     fn uid(&self, resource: &'static str, namespace: &str, name: &str) -> Option<String>;
+    /// The token in a Secret of the old kind.
+    fn secret_token(&self, namespace: &str, name: &str) -> Option<String>;
 }
 
 /// Why a token isn't believed; for the log.
@@ -186,15 +192,27 @@ impl Signer {
             nbf: iat,
             sub: subject,
         };
+        let token = self.sign(&claims)?;
+        let expiration = Timestamp::from_second(iat + spec.expiration_seconds).map_err(|e| e.to_string())?;
+        Ok(Token { token, expiration })
+    }
+
+    /// Issues a token that lives in a Secret and never expires.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn issue_legacy(&self, claims: &LegacyClaims) -> Result<String, String> {
+        self.sign(claims)
+    }
+
+    fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
         let header = Header { alg: "ES256".into(), kid: self.kid.clone() };
         let part = |json: Vec<u8>| URL_SAFE_NO_PAD.encode(json);
         let header = part(serde_json::to_vec(&header).expect("a plain struct"));
-        let payload = part(serde_json::to_vec(&claims).expect("a plain struct"));
+        let payload = part(serde_json::to_vec(claims).expect("a plain struct"));
         let signed = format!("{header}.{payload}");
         let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes()).map_err(|e| e.to_string())?;
-        let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()));
-        let expiration = Timestamp::from_second(iat + spec.expiration_seconds).map_err(|e| e.to_string())?;
-        Ok(Token { token, expiration })
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref())))
     }
 
     /// Whether a token claims to be one of ours (then a failure is a failure, and nobody else is asked).
@@ -229,11 +247,18 @@ impl Signer {
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.public)
             .verify(signed.as_bytes(), &signature)
             .map_err(|_| TokenError::Signature)?;
+        if let Some(claims) = decode::<LegacyClaims>(payload).filter(|c| c.iss == LEGACY_ISSUER) {
+            return match audiences.is_empty() || audiences.iter().any(|aud| aud == ISSUER) {
+                true => legacy_token::verify(&claims, token, objects),
+                false => Err(TokenError::Audience),
+            };
+        }
         let claims: Claims = decode(payload).ok_or(TokenError::Foreign)?;
         if claims.iss != ISSUER {
             return Err(TokenError::Foreign);
         }
-        if now.as_second() >= claims.exp || now.as_second() < claims.nbf {
+        let now = now.as_second();
+        if now - LEEWAY_SECONDS > claims.exp || now + LEEWAY_SECONDS < claims.nbf.max(claims.iat) {
             return Err(TokenError::Time);
         }
         let wanted = |aud: &String| audiences.contains(aud) || (audiences.is_empty() && aud == ISSUER);

@@ -20,16 +20,21 @@ fn now() -> Timestamp {
     "2026-06-01T12:00:00Z".parse().unwrap()
 }
 
-struct Objects(Vec<(&'static str, &'static str, &'static str)>);
+struct Objects<'a>(Vec<(&'static str, &'static str, &'a str)>);
 
-impl service_account::BoundObjects for Objects {
+impl service_account::BoundObjects for Objects<'_> {
     fn uid(&self, resource: &'static str, _: &str, name: &str) -> Option<String> {
         let found = self.0.iter().find(|(r, n, _)| *r == resource && *n == name);
         found.map(|(_, _, uid)| (*uid).to_owned())
     }
+
+    fn secret_token(&self, _: &str, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|(r, n, _)| *r == "secrets" && *n == name);
+        found.map(|(_, _, token)| (*token).to_owned())
+    }
 }
 
-fn objects() -> Objects {
+fn objects() -> Objects<'static> {
     Objects(vec![("serviceaccounts", "robot", "sa1"), ("pods", "web", "p1"), ("nodes", "n1", "n-uid")])
 }
 
@@ -69,9 +74,12 @@ fn a_token_names_its_service_account() {
 fn a_token_dies_with_its_time_its_pod_or_its_account() {
     let signer = signer();
     let token = signer.issue(&spec(), now(), "id-1").unwrap().token;
-    let verify = |at: Timestamp, objects: &Objects| signer.verify(&token, &[], at, objects).unwrap_err();
-    assert_eq!(verify(now() + 600.seconds(), &objects()), TokenError::Time);
-    assert_eq!(verify(now() - 1.second(), &objects()), TokenError::Time);
+    let verify = |at: Timestamp, objects: &Objects<'_>| signer.verify(&token, &[], at, objects).unwrap_err();
+    // Clocks may differ by a minute.
+    assert!(signer.verify(&token, &[], now() + 660.seconds(), &objects()).is_ok());
+    assert_eq!(verify(now() + 661.seconds(), &objects()), TokenError::Time);
+    assert!(signer.verify(&token, &[], now() - 60.seconds(), &objects()).is_ok());
+    assert_eq!(verify(now() - 61.seconds(), &objects()), TokenError::Time);
     let new_pod = Objects(vec![("serviceaccounts", "robot", "sa1"), ("pods", "web", "p2")]);
     assert_eq!(verify(now(), &new_pod), TokenError::Gone("the pod"));
     assert_eq!(verify(now(), &Objects(vec![("pods", "web", "p1")])), TokenError::Gone("the service account"));
@@ -90,6 +98,32 @@ fn a_token_is_worth_nothing_elsewhere() {
     for forged in [format!("{signed}."), format!("{signed}.AAAA"), signed.to_owned(), "a.b.c".into()] {
         assert!(signer.verify(&forged, &vault, now(), &objects()).is_err(), "{forged}");
     }
+}
+
+#[test]
+fn a_token_of_a_secret_is_good_while_the_secret_holds_it() {
+    let signer = signer();
+    let claims = legacy_token::LegacyClaims {
+        iss: legacy_token::LEGACY_ISSUER.into(),
+        namespace: "az".into(),
+        secret: "robot-token".into(),
+        account: "robot".into(),
+        uid: "sa1".into(),
+        sub: "system:serviceaccount:az:robot".into(),
+    };
+    let token = signer.issue_legacy(&claims).unwrap();
+    let holding =
+        |token, uid| Objects(vec![("serviceaccounts", "robot", uid), ("secrets", "robot-token", token)]);
+    let verify =
+        |objects: &Objects<'_>, audiences: &[String]| signer.verify(&token, audiences, now(), objects);
+    let user = verify(&holding(&token, "sa1"), &[]).unwrap();
+    assert_eq!((user.name.as_str(), user.uid.as_str()), ("system:serviceaccount:az:robot", "sa1"));
+    assert!(verify(&holding(&token, "sa1"), &["vault".into()]).is_err());
+    assert_eq!(verify(&holding("another", "sa1"), &[]), Err(TokenError::Gone("the secret")));
+    assert_eq!(verify(&holding(&token, "sa2"), &[]), Err(TokenError::Gone("the service account")));
+    let forged = legacy_token::LegacyClaims { sub: "system:serviceaccount:az:boss".into(), ..claims };
+    let forged = signer.issue_legacy(&forged).unwrap();
+    assert_eq!(signer.verify(&forged, &[], now(), &holding(&forged, "sa1")), Err(TokenError::Foreign));
 }
 
 #[test]

@@ -79,6 +79,14 @@ impl Verifier {
     }
 }
 
+/// A verifier that lets nobody in without a certificate of this CA.
+///
+/// # Errors
+/// The CA can't be read.
+pub fn required(ca_pem: &str) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    Verifier::new(ca_pem).map(|verifier| verifier.inner)
+}
+
 #[derive(Debug)]
 struct RequestClientCert {
     inner: Arc<dyn ClientCertVerifier>,

@@ -1,10 +1,9 @@
 //! The flow schemas and priority levels that every cluster has.
 //!
-//! This server limits requests by two plain numbers ([`crate::filters::in_flight`]) and doesn't read these objects; they are here
-//! because tools (and controllers that add flow schemas of their own) expect to find them.
+//! They steer [`crate::filters::fairness`]; whoever edits one, or adds a schema of their own, changes who waits for whom.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/apis/flowcontrol/bootstrap/default.go`. Left out: queues, shares, borrowing: the objects steer nothing here.
+//! `apiserver/pkg/apis/flowcontrol/bootstrap/default.go`.
 
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;

@@ -2,7 +2,7 @@
 //!
 //! Without it a burst of lists would take all memory and everybody would wait; with it a few are told to come back in a
 //! second. Reads and writes have limits of their own, so that readers can't keep writers out. Watches don't
-//! count, and neither does the control plane's master group, which must be able to repair an overloaded server.
+//! count. With priority and fairness ([`super::fairness`]), the default, this only counts.
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/server/filters/maxinflight.go` (what priority and fairness replaced).
@@ -43,6 +43,11 @@ impl InFlight {
     /// Limits for reads and writes.
     pub fn new(max_reads: usize, max_writes: usize) -> Self {
         Self { reads: Arc::new(Semaphore::new(max_reads)), writes: Arc::new(Semaphore::new(max_writes)) }
+    }
+
+    /// Counts without limits.
+    pub fn unlimited() -> Self {
+        Self::new(Semaphore::MAX_PERMITS, Semaphore::MAX_PERMITS)
     }
 
     /// Takes a place.

@@ -28,8 +28,8 @@ use super::options::{self, DeleteOptions, ListOptions};
 use super::respond::{self, Answer};
 use super::selectors::check_field_selector;
 use super::write_path::WriteRequest;
-use super::{Routed, convert, list, namespaces};
-use crate::admission::Operation;
+use super::{Routed, admit, convert, list, namespaces};
+use crate::admission::{Attributes, Operation};
 use crate::custom_resources::{cleanup, definitions_info};
 use crate::negotiation::body_format;
 use crate::registry::ResourceInfo;
@@ -111,6 +111,17 @@ pub async fn delete_named(routed: &Routed<'_>, name: &str, options: &Value) -> R
     delete(routed, name, &options).await.map(drop)
 }
 
+/// Webhooks see the objects in the version of the request.
+async fn admitted(
+    routed: &Routed<'_>,
+    attributes: &Attributes,
+    current: &CachedObject,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let served = convert::to_served(routed.resource, &current.object);
+    admit::delete(routed.context, attributes, &served, &options.to_value()).await
+}
+
 // ANCHOR: delete-path
 /// Deletes one object.
 async fn delete(routed: &Routed<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
@@ -124,11 +135,10 @@ async fn delete(routed: &Routed<'_>, name: &str, options: &DeleteOptions) -> Res
     };
     let server = &routed.context.server;
     let namespace = if resource.namespaced { routed.context.namespace() } else { None };
-    let admit = |current: Arc<CachedObject>| {
-        let attributes = request.attributes(Operation::Delete, resource.gvk());
-        let admitted = server.admission.validate(&attributes, None, Some(&current.object), &server.stores);
-        std::future::ready(admitted.map(drop))
-    };
+    let attributes = request.attributes(Operation::Delete, resource.gvk());
+    let attributes = &attributes;
+    let admit =
+        |current: Arc<CachedObject>| async move { admitted(routed, attributes, &current, options).await };
     let asked = options.request(routed.context.now);
     let policy = strategies::of(resource).deletion_policy();
     let store = server.stores.of(resource);

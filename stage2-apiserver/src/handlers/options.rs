@@ -236,6 +236,26 @@ impl DeleteOptions {
         }
     }
 
+    /// As the object that admission sees.
+    pub fn to_value(&self) -> Value {
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = json!(seconds);
+        }
+        if let Some(propagation) = self.propagation {
+            options["propagationPolicy"] = json!(format!("{propagation:?}"));
+        }
+        for (name, value) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if let Some(value) = value {
+                options["preconditions"][name] = json!(value);
+            }
+        }
+        if self.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
+    }
+
     /// Reads the options from the body when there is one, else from the query.
     ///
     /// # Errors

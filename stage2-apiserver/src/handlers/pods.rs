@@ -23,7 +23,7 @@ use stage1_kubectl::status::{Status, StatusCause};
 use super::options::WriteOptions;
 use super::respond::{self, Answer};
 use super::write_path::{self, WriteRequest};
-use super::{Routed, delete};
+use super::{Routed, admit, delete};
 use crate::admission::Operation;
 use crate::decode::decode_body;
 use crate::negotiation::body_format;
@@ -73,11 +73,10 @@ pub async fn bind(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
         subresource: "binding",
         dry_run: options.dry_run,
     };
-    let server = &routed.context.server;
     let attributes = request.attributes(Operation::Create, gvk);
     let mut admitted = binding.clone();
-    server.admission.admit(&attributes, &mut admitted, None, &server.stores)?;
-    server.admission.validate(&attributes, Some(&admitted), None, &server.stores)?;
+    admit::mutate(routed.context, &attributes, &mut admitted, None).await?;
+    admit::validate(routed.context, &attributes, Some(&admitted), None).await?;
     write_path::update_unchecked(&request, &|pod: &Object| assigned(pod, &admitted, routed.context.now))
         .await?;
     let mut done = Status::success(None);
@@ -151,6 +150,7 @@ pub async fn evict(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> 
     }
     let store = routed.context.server.stores.of(routed.resource);
     let pod = store.get(routed.context.namespace(), &name, At::Consistent).await?.object.clone();
+    admit_eviction(routed, gvk, &eviction, options.dry_run).await?;
     let over = matches!(pod.get_str("/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
     if !over && pod.deletion_timestamp().is_none() {
         take_disruption(routed, &pod, options.dry_run).await?;
@@ -166,6 +166,26 @@ pub async fn evict(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> 
     let mut done = Status::success(None);
     done.code = 201;
     Ok(respond::status(routed.negotiated.format, &done))
+}
+
+/// An eviction is an object of its own to plugins and webhooks.
+async fn admit_eviction(
+    routed: &Routed<'_>,
+    gvk: GroupVersionKind,
+    eviction: &Object,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let request = WriteRequest {
+        context: routed.context,
+        resource: routed.resource,
+        name: routed.context.info.name.clone(),
+        subresource: "eviction",
+        dry_run,
+    };
+    let attributes = request.attributes(Operation::Create, gvk);
+    let mut admitted = eviction.clone();
+    admit::mutate(routed.context, &attributes, &mut admitted, None).await?;
+    admit::validate(routed.context, &attributes, Some(&admitted), None).await.map(drop)
 }
 
 /// Finds the pod's budget and takes one disruption from it.

@@ -35,7 +35,7 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
-use super::{Context, convert, field_manager, policy};
+use super::{Context, admit, convert, field_manager, policy};
 use crate::admission::{Attributes, ObjectReader, Operation};
 use crate::allocator::service::Transaction;
 use crate::registry::{self, ResourceInfo};
@@ -223,7 +223,7 @@ async fn gates_of_create(
     request.name = object.name().to_owned();
     let server = &request.context.server;
     let attributes = request.attributes(Operation::Create, request.resource.gvk());
-    server.admission.admit(&attributes, &mut object, None, &server.stores)?;
+    admit::mutate(request.context, &attributes, &mut object, None).await?;
     policy::check_escalation(request.context, &object, None).await?;
     let context = request.strategy_context();
     let mut transaction = Transaction::default();
@@ -233,10 +233,8 @@ async fn gates_of_create(
         transaction =
             server.allocators.lock().allocate(&mut object, None, request.dry_run, rand::random())?;
     }
-    let judged = before_create(&*strategy, &mut object, &context).and_then(|mut warnings| {
-        warnings.extend(server.admission.validate(&attributes, Some(&object), None, &server.stores)?);
-        Ok(warnings)
-    });
+    let valid = before_create(&*strategy, &mut object, &context);
+    let judged = admit::validate_valid(request.context, &attributes, valid, &object, None).await;
     match judged {
         Ok(warnings) => {
             request.context.warn(warnings);
@@ -334,7 +332,7 @@ async fn gates_of_update(
     if books == Books::Open {
         field_manager::record(request, Some(old), new);
     }
-    server.admission.admit(&attributes, new, Some(old), &server.stores)?;
+    admit::mutate(request.context, &attributes, new, Some(old)).await?;
     policy::check_escalation(request.context, new, Some(old)).await?;
     let part = request.part();
     let context = request.strategy_context();
@@ -343,10 +341,8 @@ async fn gates_of_update(
         strategy.prepare_for_update(new, old, &context);
         transaction = server.allocators.lock().allocate(new, Some(old), request.dry_run, rand::random())?;
     }
-    let judged = before_update(&*strategy, part, new, old, &context).and_then(|mut warnings| {
-        warnings.extend(server.admission.validate(&attributes, Some(new), Some(old), &server.stores)?);
-        Ok(warnings)
-    });
+    let valid = before_update(&*strategy, part, new, old, &context);
+    let judged = admit::validate_valid(request.context, &attributes, valid, new, Some(old)).await;
     let judged = match judged {
         Ok(warnings) => {
             let reserved = policy::reserve_quota(request.context, &attributes, new, Some(old)).await;

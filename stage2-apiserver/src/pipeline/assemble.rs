@@ -14,31 +14,35 @@ use stage1_kubectl::state_dir::StateDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::SERVING_NAMES;
 use super::open_store::read_text;
+use super::{Part, SERVING_NAMES};
 use crate::admission;
+use crate::admission::webhook::dispatch::Webhooks;
 use crate::allocator::service::ServiceAllocators;
 use crate::allocator::{IpAllocator, PortAllocator};
 use crate::audit::AuditLog;
+use crate::audit::policy::Policy;
+use crate::authentication::oidc::Oidc;
 use crate::authentication::service_account::Signer;
 use crate::authentication::token_file::TokenFile;
 use crate::authentication::{Authenticator, x509};
 use crate::authorization::follow;
 use crate::bootstrap;
 use crate::custom_resources::{self, CustomResources};
+use crate::filters::fairness::Fairness;
 use crate::filters::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::options::{ClusterFlags, parse_port_range};
 use crate::pki::{Identity, Pki};
 use crate::registry;
-use crate::server::{self, ApiServer};
-use crate::storage::{Storage, compaction};
+use crate::server::{self, ApiServer, tls};
+use crate::storage::{Storage, compaction, etcd_api};
 use crate::store::{Stores, event_ttl};
 use crate::streaming::KubeletClient;
 use crate::watch_cache::{At, Caches};
 
 /// Caches that admission reads: they are filled before the first request.
-const ADMISSION_READS: [(&str, &str); 12] = [
+const ADMISSION_READS: [(&str, &str); 17] = [
     ("", "namespaces"),
     ("", "serviceaccounts"),
     ("", "secrets"),
@@ -51,6 +55,11 @@ const ADMISSION_READS: [(&str, &str); 12] = [
     ("storage.k8s.io", "storageclasses"),
     ("node.k8s.io", "runtimeclasses"),
     ("networking.k8s.io", "ingressclasses"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
 ];
 
 /// The server and what its listeners need.
@@ -86,20 +95,25 @@ pub async fn assemble(
     let ips = IpAllocator::new(&flags.service_cluster_ip_range)?;
     let service_ip = first_address(&flags.service_cluster_ip_range)?;
     let (first, last) = parse_port_range(&flags.service_node_port_range).map_err(anyhow::Error::msg)?;
-    let audit_path = flags.audit_log_path.clone().unwrap_or_else(|| state_dir.logs().join("audit.log"));
     let stores = Stores::new(caches.clone());
     let customs = CustomResources::new(stores.clone());
+    let audit_path = flags.audit.audit_log_path.clone().unwrap_or_else(|| state_dir.logs().join("audit.log"));
+    let metrics = Metrics::default();
+    let (reads, writes) = (flags.max_requests_inflight, flags.max_mutating_requests_inflight);
+    let fair = flags.enable_priority_and_fairness;
     let server = Arc::new(ApiServer {
         stores,
         customs: customs.clone(),
         authenticator: authenticator(flags, pki, &client_ca_pem, caches.clone())?,
         authorizer,
         admission: admission::Chain::with(&flags.enable_admission_plugins, &flags.disable_admission_plugins),
+        webhooks: Webhooks::default(),
         allocators: Mutex::new(ServiceAllocators { ips, ports: PortAllocator::new(first, last) }),
         kubelet: kubelet_client(flags, pki)?,
-        in_flight: InFlight::new(flags.max_requests_inflight, flags.max_mutating_requests_inflight),
-        metrics: Metrics::default(),
-        audit: AuditLog::open(&audit_path).with_context(|| format!("audit log {}", audit_path.display()))?,
+        fairness: fair.then(|| Fairness::new(reads + writes, metrics.flow.clone())),
+        in_flight: if fair { InFlight::unlimited() } else { InFlight::new(reads, writes) },
+        metrics,
+        audit: audit_log(flags, &audit_path)?,
         addresses: RwLock::default(),
         shutdown: shutdown.clone(),
         ready: CancellationToken::new(),
@@ -153,13 +167,31 @@ fn authenticator(
         Some(path) => TokenFile::parse(&read_text(path)?).map_err(anyhow::Error::msg)?,
         None => TokenFile::default(),
     };
+    let oidc = flags.oidc.config().map_err(anyhow::Error::msg)?;
+    let ca = match &flags.oidc.oidc_ca_file {
+        Some(path) => Some(read_text(path)?.into_bytes()),
+        None => tls::system_roots(),
+    };
     Ok(Authenticator {
+        oidc: oidc.map(|config| Oidc::new(config, ca)).transpose().map_err(anyhow::Error::msg)?,
+        bootstrap_tokens: flags.enable_bootstrap_token_auth,
         certificates: Some(x509::Verifier::new(client_ca_pem).map_err(anyhow::Error::msg)?),
         service_accounts: Arc::new(Signer::new(&signing_key).map_err(anyhow::Error::msg)?),
         tokens,
         anonymous: flags.anonymous_auth,
         caches,
     })
+}
+
+fn audit_log(flags: &ClusterFlags, path: &std::path::Path) -> anyhow::Result<AuditLog> {
+    let policy = match &flags.audit.audit_policy_file {
+        None => Policy::metadata_of_everything(),
+        Some(file) => Policy::parse(&read_text(file)?)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("audit policy {}", file.display()))?,
+    };
+    AuditLog::open(path, flags.audit.rotation(), policy)
+        .with_context(|| format!("audit log {}", path.display()))
 }
 
 fn kubelet_client(flags: &ClusterFlags, pki: &Pki) -> anyhow::Result<KubeletClient> {
@@ -226,6 +258,31 @@ pub async fn listen_all(
     let first = first.context("--bind-address names no address")?;
     std::fs::write(port_file(state_dir), first.port().to_string()).context("remembering the port")?;
     Ok((first, tasks))
+}
+
+/// Lets etcdctl look into a store of our own, with the certificates that etcd would have.
+///
+/// # Errors
+/// The store is etcd, which has a port, or the port is taken.
+pub async fn serve_store(
+    pki: &Pki,
+    store: Option<Arc<dyn Storage>>,
+    port: u16,
+    stop: &CancellationToken,
+) -> anyhow::Result<Part> {
+    let store = store.context("--store-client-port is for the embedded store: etcd has a port of its own")?;
+    let files = pki.etcd_files().context("the store's certificates")?;
+    let (certificate, key) = (read_text(&files.server_certificate)?, read_text(&files.server_key)?);
+    let verifier = x509::required(&read_text(&files.ca)?).map_err(anyhow::Error::msg)?;
+    let tls = server::tls::server_config(certificate.as_bytes(), key.as_bytes(), verifier)?;
+    let listening = etcd_api::listen(store, port, tls, stop.clone()).await;
+    let (address, task) = listening.with_context(|| format!("listening on 127.0.0.1:{port} for etcdctl"))?;
+    tracing::info!(
+        "etcdctl --endpoints=https://{address} --cacert={} --cert={pki}.crt --key={pki}.key",
+        files.ca.display(),
+        pki = files.ca.with_file_name("../apiserver-etcd-client").display(),
+    );
+    Ok(Part::Task("the store's port".into(), task))
 }
 
 fn port_file(state_dir: &StateDir) -> std::path::PathBuf {

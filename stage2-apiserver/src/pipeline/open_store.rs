@@ -18,12 +18,15 @@ use crate::options::ClusterFlags;
 use crate::pki::Pki;
 use crate::storage::Storage;
 use crate::storage::embedded::EmbeddedStorage;
+use crate::storage::encryption::{self, EncryptedStorage};
 use crate::storage::memory::MemoryStorage;
 
 /// A store that is ready.
 pub struct Opened {
     /// The store.
     pub storage: Arc<dyn Storage>,
+    /// The same without encryption, if it is our own and not etcd.
+    pub raw: Option<Arc<dyn Storage>>,
     /// What it is, for the first line of the log.
     pub description: String,
     /// Stops what was started for it.
@@ -35,13 +38,28 @@ pub struct Opened {
 /// # Errors
 /// It can't be opened, or isn't built in.
 pub async fn open(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
+    let mut opened = open_chosen(flags, state_dir, pki).await?;
+    if let Some(file) = &flags.encryption_provider_config {
+        let rules = encryption::config::parse(&read_text(file)?).map_err(anyhow::Error::msg);
+        let rules = rules.with_context(|| format!("encryption provider config {}", file.display()))?;
+        opened.storage = Arc::new(EncryptedStorage::new(opened.storage, rules));
+    }
+    Ok(opened)
+}
+
+async fn open_chosen(flags: &ClusterFlags, state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
     let holds = holds(state_dir);
     match choose(flags.store, !flags.etcd_servers.is_empty(), holds, availability())
         .with_context(|| format!("open the store of {}", state_dir.root().display()))?
     {
         Choice::Memory => {
-            let storage = Arc::new(MemoryStorage::default());
-            Ok(Opened { storage, description: "memory (gone with the process)".into(), stop: None })
+            let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
+            Ok(Opened {
+                raw: Some(storage.clone()),
+                storage,
+                description: "memory (gone with the process)".into(),
+                stop: None,
+            })
         }
         Choice::Embedded(why) => embedded(state_dir, why),
         Choice::GivenEtcd => given_etcd(flags).await,
@@ -73,8 +91,10 @@ fn embedded(state_dir: &StateDir, why: &str) -> anyhow::Result<Opened> {
         .with_context(|| format!("directory {}", directory.display()))?;
     let path = directory.join(FILE);
     let storage = EmbeddedStorage::open(&path).with_context(|| format!("store {}", path.display()))?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
     Ok(Opened {
-        storage: Arc::new(storage),
+        raw: Some(storage.clone()),
+        storage,
         description: format!("embedded, {}{why}", path.display()),
         stop: None,
     })
@@ -102,7 +122,7 @@ async fn given_etcd(flags: &ClusterFlags) -> anyhow::Result<Opened> {
     };
     let storage = EtcdStorage::connect(config).await.context("connecting to etcd")?;
     let description = format!("etcd at {}", flags.etcd_servers.join(","));
-    Ok(Opened { storage: Arc::new(storage), description, stop: None })
+    Ok(Opened { storage: Arc::new(storage), raw: None, description, stop: None })
 }
 
 #[cfg(feature = "etcd")]
@@ -130,7 +150,7 @@ async fn own_etcd(state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
         closing.cancel();
         process.stop().await;
     });
-    Ok(Opened { storage: Arc::new(storage), description, stop: Some(stop) })
+    Ok(Opened { storage: Arc::new(storage), raw: None, description, stop: Some(stop) })
 }
 
 /// A program of the PATH.

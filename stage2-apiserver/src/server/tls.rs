@@ -5,6 +5,7 @@
 //!
 //! # In Kubernetes
 //! `tls.RequestClientCert` in `apiserver/pkg/server/secure_serving.go`.
+#![expect(clippy::disallowed_methods, reason = "shell: reads the machine's certificates")]
 
 use std::sync::Arc;
 
@@ -22,6 +23,14 @@ pub enum TlsError {
     /// Certificate and key don't fit.
     #[error("serving certificate is unusable")]
     Certificate(#[source] rustls::Error),
+}
+
+/// CA certificates of the machine.
+const SYSTEM_ROOTS: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// Whom the machine trusts, as PEM: for servers outside that name no CA of their own.
+pub fn system_roots() -> Option<Vec<u8>> {
+    SYSTEM_ROOTS.iter().find_map(|path| std::fs::read(path).ok())
 }
 
 /// A server configuration with a certificate chain and key, offering HTTP/2 and HTTP/1.1.

@@ -18,6 +18,13 @@ pub struct TestCluster {
     _directory: tempfile::TempDir,
 }
 
+impl TestCluster {
+    /// A cluster that was started otherwise.
+    pub fn new(cluster: Cluster, directory: tempfile::TempDir) -> Self {
+        Self { cluster, _directory: directory }
+    }
+}
+
 /// Starts a cluster on a free port.
 pub async fn cluster() -> TestCluster {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -127,5 +134,14 @@ impl Raw {
     /// GET.
     pub async fn get(&mut self, path: &str) -> Answer {
         self.send("GET", path, &[], "").await
+    }
+}
+
+/// Waits until something is so.
+pub async fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }

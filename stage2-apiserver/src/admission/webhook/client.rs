@@ -1,0 +1,183 @@
+//! The way to a webhook: its address, its connection, and what to say when there is none.
+//!
+//! A Service is resolved to one of its endpoints here, because the API server stands outside of the nodes' networks and their Service
+//! rules; the certificate must still be that of `NAME.NAMESPACE.svc`. Connections are kept and used again.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/util/webhook/client.go`, `kube-aggregator/pkg/apiserver/resolvers.go` (`NewEndpointServiceResolver`). Errors are Go's,
+//! because people search for them. Left out: `auditing` of failed calls in the log.
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, header};
+use parking_lot::Mutex;
+use serde_json::Value;
+use stage1_kubectl::client::{Client, ClientConfig, ClientError};
+use stage1_kubectl::object::Object;
+use stage1_kubectl::tls::TlsOptions;
+
+use super::{Place, Webhook};
+use crate::admission::ObjectReader;
+use crate::decode;
+use crate::server::tls::system_roots;
+
+/// More clients than this are webhooks that come and go: start over.
+const MAX_CLIENTS: usize = 256;
+
+/// Where to connect, and under which name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// `https://HOST:PORT` to connect to.
+    pub server: String,
+    /// `HOST[:PORT]` as the request names it.
+    pub authority: String,
+    /// Path of the URL.
+    pub path: String,
+    /// The name of the certificate when it isn't the server's.
+    pub certificate_name: Option<String>,
+}
+
+/// Calls programs outside by HTTPS.
+#[derive(Default)]
+pub struct Caller {
+    clients: Mutex<HashMap<(Target, Vec<u8>), Client>>,
+}
+
+impl Caller {
+    /// Posts a review and gives back the answer's JSON.
+    ///
+    /// # Errors
+    /// What went wrong, as `failed calling webhook "…": ` continues.
+    pub async fn call(
+        &self,
+        webhook: &Webhook,
+        reader: &dyn ObjectReader,
+        body: &Value,
+    ) -> Result<Value, String> {
+        let seconds = webhook.timeout_seconds;
+        let failed = |why: String| format!("failed to call webhook: {why}");
+        let post = |target: &Target| format!("Post \"{}\"", target.shown(seconds));
+        let target = resolve(&webhook.place, reader)
+            .map_err(|(target, why)| failed(format!("{}: {why}", post(&target))))?;
+        let client = self.client(&target, &webhook.ca_bundle);
+        let client = client.map_err(|why| format!("could not get REST client: {why}"))?;
+        let request = Request::post(format!("{}?timeout={seconds}s", target.path))
+            .header(header::HOST, &target.authority)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, */*")
+            .body(Bytes::from(body.to_string()))
+            .map_err(|error| failed(error.to_string()))?;
+        let sent = tokio::time::timeout(Duration::from_secs(seconds), client.send(request)).await;
+        match sent {
+            Err(_) => Err(failed(format!("{}: context deadline exceeded", post(&target)))),
+            Ok(Err(ClientError::Api(status))) => Err(failed(status.message)),
+            Ok(Err(error)) => Err(failed(format!("{}: {error}", post(&target)))),
+            Ok(Ok(answer)) => decode::any_object(answer.body()).map_err(failed),
+        }
+    }
+
+    fn client(&self, target: &Target, ca_bundle: &[u8]) -> Result<Client, String> {
+        let key = (target.clone(), ca_bundle.to_vec());
+        if let Some(client) = self.clients.lock().get(&key) {
+            return Ok(client.clone());
+        }
+        let ca_pem = match ca_bundle.is_empty() {
+            false => ca_bundle.to_vec(),
+            true => system_roots().unwrap_or_default(),
+        };
+        let mut config = ClientConfig::new(&target.server).with_user_agent("kube-apiserver-admission");
+        config.tls = TlsOptions { ca_pem: Some(ca_pem), ..TlsOptions::default() };
+        config.tls_server_name = target.certificate_name.clone();
+        config.http1_only = true;
+        let client = Client::new(config).map_err(|error| error.to_string())?;
+        let mut clients = self.clients.lock();
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+impl Target {
+    /// The URL as errors show it.
+    fn shown(&self, seconds: u64) -> String {
+        format!("https://{}{}?timeout={seconds}s", self.authority, self.path)
+    }
+}
+
+/// Finds the address of a place.
+///
+/// # Errors
+/// The target as far as it is known, and why it can't be reached.
+pub fn resolve(place: &Place, reader: &dyn ObjectReader) -> Result<Target, (Target, String)> {
+    match place {
+        Place::Url(url) => {
+            let rest = url.strip_prefix("https://").unwrap_or(url);
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            Ok(Target {
+                server: format!("https://{authority}"),
+                authority: authority.to_owned(),
+                path: clean_path(path),
+                certificate_name: None,
+            })
+        }
+        Place::Service { namespace, name, path, port } => {
+            let host = format!("{name}.{namespace}.svc");
+            let mut target = Target {
+                server: String::new(),
+                authority: format!("{host}:{port}"),
+                path: clean_path(path),
+                certificate_name: Some(host),
+            };
+            match endpoint(reader, namespace, name, *port) {
+                Ok(address) => {
+                    target.server = format!("https://{address}");
+                    Ok(target)
+                }
+                Err(why) => Err((target, why)),
+            }
+        }
+    }
+}
+
+/// A path with one slash at its front and none at its end.
+fn clean_path(path: &str) -> String {
+    format!("/{}", path.trim_matches('/'))
+}
+
+/// The address of a ready endpoint of a Service's port.
+///
+/// # Errors
+/// In the words of the endpoint resolver.
+pub fn endpoint(reader: &dyn ObjectReader, namespace: &str, name: &str, port: i64) -> Result<String, String> {
+    let service = reader.get("", "services", namespace, name);
+    let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
+    let kind = service.get_str("/spec/type").unwrap_or("ClusterIP");
+    if kind == "ExternalName" {
+        let host = service.get_str("/spec/externalName").unwrap_or("");
+        return Ok(format!("{host}:{port}"));
+    }
+    let ports = service.get("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let found = ports.iter().find(|p| p["port"].as_i64() == Some(port));
+    let found = found.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
+    let port_name = found["name"].as_str().unwrap_or("");
+    let slices = reader.list("discovery.k8s.io", "endpointslices", namespace);
+    let of_service = |s: &&std::sync::Arc<Object>| s.label("kubernetes.io/service-name") == Some(name);
+    slices
+        .iter()
+        .filter(of_service)
+        .find_map(|slice| ready_address(slice, port_name))
+        .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+}
+
+fn ready_address(slice: &Object, port_name: &str) -> Option<String> {
+    let list = |pointer: &str| slice.get(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    let ports = list("/ports");
+    let port = ports.iter().find(|p| p["name"].as_str().unwrap_or("") == port_name)?["port"].as_i64()?;
+    let endpoints = list("/endpoints");
+    let ready = endpoints.iter().find(|e| e["conditions"]["ready"].as_bool() != Some(false))?;
+    let address = ready["addresses"][0].as_str()?;
+    Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+}

@@ -1,0 +1,212 @@
+//! Admit: a request before the cluster's policy: plugins, then webhooks, and once more if a webhook changed something.
+//!
+//! *Step 2 of a pod's journey.* Before: the object is decoded and has its defaults. After: [`mutate`] made of it what the cluster wants;
+//! [`validate`] found nobody who objects.
+//!
+//! Plugins are pure and read caches; webhooks are programs elsewhere, asked over HTTPS. Both see the same [`Attributes`]. A DELETE goes
+//! through both, too: it has no new object, and nothing can be changed about it.
+//!
+//! # Invariants
+//! 1. Mutating comes before validating, for every attempt of a write anew.
+//! 2. What webhooks said (warnings, audit annotations) is kept even when the request is refused.
+//!
+//! # In Kubernetes
+//! `apiserver/pkg/admission/{chain,reinvocation,audit}.go`, `…/endpoints/handlers/{create,update,delete}.go`. Left out: admission of
+//! reviews and token requests.
+
+use serde_json::{Value, json};
+use stage1_kubectl::object::Object;
+use stage1_kubectl::resource::GroupVersionKind;
+use stage1_kubectl::status::Status;
+
+use super::{Context, scale};
+use crate::admission::Attributes;
+use crate::admission::webhook::dispatch::{Report, Request, Rounds};
+use crate::admission::webhook::matcher::Objects;
+use crate::request_info::Query;
+use crate::strategies;
+
+/// Lets plugins and webhooks change the object.
+///
+/// # Errors
+/// The first refusal.
+pub async fn mutate(
+    context: &Context,
+    attributes: &Attributes,
+    object: &mut Object,
+    old: Option<&Object>,
+) -> Result<(), Status> {
+    let server = &context.server;
+    server.admission.admit(attributes, object, old, &server.stores)?;
+    let mut changing = Some(std::mem::take(object));
+    let mut rounds = Rounds::default();
+    let options = options(context);
+    let first = mutate_by_webhooks(context, attributes, &options, &mut changing, old, &mut rounds).await;
+    *object = changing.unwrap_or_default();
+    first?;
+    if rounds.changed {
+        rounds.again = true;
+        server.admission.admit(attributes, object, old, &server.stores)?;
+        let mut changing = Some(std::mem::take(object));
+        let second = mutate_by_webhooks(context, attributes, &options, &mut changing, old, &mut rounds).await;
+        *object = changing.unwrap_or_default();
+        second?;
+    }
+    Ok(())
+}
+
+/// As what webhooks see a write through `/scale`: as a Scale.
+fn scale_view(attributes: &Attributes) -> Option<Attributes> {
+    let scale = GroupVersionKind::new("autoscaling", "v1", "Scale");
+    let is_scale = attributes.subresource == "scale" && attributes.kind != scale;
+    is_scale.then(|| Attributes { kind: scale, ..attributes.clone() })
+}
+
+async fn mutate_by_webhooks(
+    context: &Context,
+    attributes: &Attributes,
+    options: &Value,
+    object: &mut Option<Object>,
+    old: Option<&Object>,
+    rounds: &mut Rounds,
+) -> Result<(), Status> {
+    if let (Some(view), Some(whole)) = (scale_view(attributes), object.as_mut()) {
+        let mut scale = Some(scale::scale_of(whole));
+        let old = old.map(scale::scale_of);
+        Box::pin(mutate_by_webhooks(context, &view, options, &mut scale, old.as_ref(), rounds)).await?;
+        let replicas = scale.as_ref().and_then(|scale| scale.get_i64("/spec/replicas"));
+        whole.set("/spec/replicas", replicas.unwrap_or(0));
+        return Ok(());
+    }
+    let server = &context.server;
+    let request = Request { attributes, options, reader: &server.stores, metrics: &server.metrics };
+    let mut report = Report::default();
+    let strategy = strategies::for_kind(&attributes.kind, !attributes.namespace.is_empty());
+    let default = |object: &mut Object| strategy.default(object);
+    let outcome = server.webhooks.mutate(request, object, old, rounds, &mut report, &default).await;
+    context.report(report);
+    outcome
+}
+
+/// Lets plugins and webhooks refuse; the answer is the plugins' warnings.
+///
+/// # Errors
+/// The first refusal.
+pub async fn validate(
+    context: &Context,
+    attributes: &Attributes,
+    object: Option<&Object>,
+    old: Option<&Object>,
+) -> Result<Vec<String>, Status> {
+    let options = options(context);
+    validate_with(context, attributes, object, old, &options).await
+}
+
+/// [`validate`] for an object that validation let through with warnings; its refusal stays one.
+///
+/// # Errors
+/// Validation's, or the first refusal here.
+pub async fn validate_valid(
+    context: &Context,
+    attributes: &Attributes,
+    valid: Result<Vec<String>, Status>,
+    object: &Object,
+    old: Option<&Object>,
+) -> Result<Vec<String>, Status> {
+    let warnings = valid?;
+    let admitted = validate(context, attributes, Some(object), old).await?;
+    Ok([warnings, admitted].concat())
+}
+
+async fn validate_with(
+    context: &Context,
+    attributes: &Attributes,
+    object: Option<&Object>,
+    old: Option<&Object>,
+    options: &Value,
+) -> Result<Vec<String>, Status> {
+    let server = &context.server;
+    let warnings = server.admission.validate(attributes, object, old, &server.stores)?;
+    let request = Request { attributes, options, reader: &server.stores, metrics: &server.metrics };
+    let mut report = Report::default();
+    if let Some(view) = scale_view(attributes) {
+        let (new, old) = (object.map(scale::scale_of), old.map(scale::scale_of));
+        let request = Request { attributes: &view, ..request };
+        let objects = Objects { new: new.as_ref(), old: old.as_ref() };
+        let outcome = server.webhooks.validate(request, objects, &mut report).await;
+        context.report(report);
+        return outcome.map(|()| warnings);
+    }
+    let outcome = server.webhooks.validate(request, Objects { new: object, old }, &mut report).await;
+    context.report(report);
+    outcome.map(|()| warnings)
+}
+
+/// A deletion before plugins and webhooks.
+///
+/// # Errors
+/// The first refusal.
+pub async fn delete(
+    context: &Context,
+    attributes: &Attributes,
+    old: &Object,
+    options: &Value,
+) -> Result<(), Status> {
+    let mut nothing = None;
+    mutate_by_webhooks(context, attributes, options, &mut nothing, Some(old), &mut Rounds::default()).await?;
+    validate_with(context, attributes, None, Some(old), options).await.map(drop)
+}
+
+/// A connection (exec, attach, port-forward, proxy) before plugins and webhooks; `asked` are its options as an object.
+///
+/// # Errors
+/// The first refusal.
+pub async fn connect(context: &Context, attributes: &Attributes, asked: Object) -> Result<(), Status> {
+    let mut object = Some(asked);
+    mutate_by_webhooks(context, attributes, &Value::Null, &mut object, None, &mut Rounds::default()).await?;
+    validate_with(context, attributes, object.as_ref(), None, &Value::Null).await.map(drop)
+}
+
+/// The options of a write, as the object that webhooks see.
+fn options(context: &Context) -> Value {
+    let kind = match context.info.verb.as_str() {
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        _ => "CreateOptions",
+    };
+    options_of(kind, &context.query)
+}
+
+fn options_of(kind: &str, query: &Query) -> Value {
+    let mut options = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
+    let dry_run: Vec<&str> = query.all("dryRun").collect();
+    if !dry_run.is_empty() {
+        options["dryRun"] = json!(dry_run);
+    }
+    for name in ["fieldManager", "fieldValidation"] {
+        if let Some(value) = query.get(name).filter(|value| !value.is_empty()) {
+            options[name] = json!(value);
+        }
+    }
+    if kind == "PatchOptions" && query.get("force").is_some() {
+        options["force"] = json!(query.flag("force"));
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_see_the_options_of_the_query() {
+        let query = Query::parse(Some("dryRun=All&fieldManager=me&force=true"));
+        let expected = json!({
+            "kind": "PatchOptions", "apiVersion": "meta.k8s.io/v1",
+            "dryRun": ["All"], "fieldManager": "me", "force": true,
+        });
+        assert_eq!(options_of("PatchOptions", &query), expected);
+        let create = json!({ "kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1" });
+        assert_eq!(options_of("CreateOptions", &Query::parse(None)), create);
+    }
+}
