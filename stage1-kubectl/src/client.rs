@@ -33,6 +33,7 @@ mod credentials;
 mod dial;
 mod error;
 pub mod no_proxy;
+mod pager;
 mod response;
 pub mod running;
 mod upgrade;

@@ -59,6 +59,8 @@ impl fmt::Display for NamespacedName {
 pub trait Cached: Clone + Send + Sync + 'static {
     /// The object's metadata.
     fn meta(&self) -> &ObjectMeta;
+    /// Forgets who wrote which field: a large part of an object, and no component asks its copy for it.
+    fn forget_managers(&mut self);
 
     /// Namespace and name.
     fn key(&self) -> NamespacedName {
@@ -108,6 +110,10 @@ where
 {
     fn meta(&self) -> &ObjectMeta {
         self.metadata()
+    }
+
+    fn forget_managers(&mut self) {
+        self.metadata_mut().managed_fields = None;
     }
 }
 

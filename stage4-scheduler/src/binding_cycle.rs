@@ -1,6 +1,6 @@
 //! Binding cycle: tell the API server, or take it back.
 //!
-//! *Step 17 of a pod's journey through this stage, the last.* Before: the pod is assumed on a node. After: the API
+//! *Step 19 of a pod's journey through this stage, the last.* Before: the pod is assumed on a node. After: the API
 //! server knows it, and the node's kubelet sees the pod in its watch.
 //!
 //! First the volumes, if claims waited for a node: the claim goes into the volume, or the node into the
@@ -110,20 +110,22 @@ pub async fn run(scheduler: Arc<Scheduler>, cycle: BindingCycle, waiting: Option
     let name = object_name("Pod", Some(info.namespace()), info.name());
     let why = format!("the best of {} nodes that can take it", result.feasible_nodes);
     journey_step!(Stage::Scheduler, name, format!("binding to {node}"), why);
-    let before = scheduler.now();
-    let bound = bind(&scheduler, &cycle, &info, &node).await;
-    let took = scheduler.now().saturating_sub(before);
-    scheduler.metrics.point("Bind", bound.is_ok(), &cycle.profile.scheduler_name, took);
+    let bound = match timed(&scheduler, &cycle, "PreBind", pre_bind(&scheduler, &cycle, &info)).await {
+        Ok(()) => timed(&scheduler, &cycle, "Bind", bind(&scheduler, &info, &node)).await,
+        error => error,
+    };
     match bound {
         Ok(()) => {
             scheduler.change(|state, now| {
                 state.cache.finish_binding(&info.uid, now);
                 state.queue.done(&info.uid);
             });
+            let (profile, before) = (&cycle.profile.scheduler_name, scheduler.now());
             for plugin in &cycle.profile.post_bind {
                 plugin.post_bind(&info, &node);
             }
-            let (profile, now) = (&cycle.profile.scheduler_name, scheduler.now());
+            let now = scheduler.now();
+            scheduler.metrics.point("PostBind", "Success", profile, now.saturating_sub(before));
             scheduler.metrics.attempted("scheduled", profile, now.saturating_sub(cycle.began));
             scheduler.metrics.bound(pod.attempts, now.saturating_sub(pod.first_seen));
             tracing::debug!(pod = %info.key, %node, evaluated_nodes = result.evaluated_nodes, feasible_nodes = result.feasible_nodes,
@@ -163,13 +165,23 @@ pub fn take_back(scheduler: &Arc<Scheduler>, cycle: BindingCycle, error: BindErr
     }
 }
 
-// ANCHOR: bind
-async fn bind(
+/// Runs one extension point and notes how long it took.
+async fn timed(
     scheduler: &Scheduler,
     cycle: &BindingCycle,
-    info: &PodInfo,
-    node: &str,
+    extension_point: &'static str,
+    point: impl Future<Output = Result<(), BindError>>,
 ) -> Result<(), BindError> {
+    let before = scheduler.now();
+    let outcome = point.await;
+    let status = if outcome.is_ok() { "Success" } else { "Error" };
+    let took = scheduler.now().saturating_sub(before);
+    scheduler.metrics.point(extension_point, status, &cycle.profile.scheduler_name, took);
+    outcome
+}
+
+// ANCHOR: bind
+async fn pre_bind(scheduler: &Scheduler, cycle: &BindingCycle, info: &PodInfo) -> Result<(), BindError> {
     for action in &cycle.before {
         scheduler.throttle.acquire().await;
         write_volume(scheduler, action).await.map_err(BindError::Volumes)?;
@@ -178,6 +190,10 @@ async fn bind(
         let bound = wait_until_bound(info, &cycle.claims);
         tokio::time::timeout(cycle.profile.bind_timeout, bound).await.map_err(|_| BindError::Timeout)?;
     }
+    Ok(())
+}
+
+async fn bind(scheduler: &Scheduler, info: &PodInfo, node: &str) -> Result<(), BindError> {
     if let Some(extender) = extender::binder(&scheduler.extenders, info) {
         match extender.bind(info, node).await {
             Err(error) if extender.is_ignorable() => {

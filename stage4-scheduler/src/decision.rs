@@ -1,6 +1,6 @@
 //! Decision: all that one scheduling cycle decides about one pod.
 //!
-//! *Step 13 of a pod's journey through this stage.* Before: the queue handed out a pod.
+//! *Step 14 of a pod's journey through this stage.* Before: the queue handed out a pod.
 //! After: [`crate::scheduling_cycle`] carries the decision out.
 //!
 //! [`schedule_pod`] finds a node or says why there is none; in the second case preemption is asked. Both

@@ -1,6 +1,6 @@
 //! Equivalence cache: the answer for the last pod is most of the answer for the next one.
 //!
-//! *Step 14 of a pod's journey through this stage.* Before: [`crate::schedule_pod`] says what the answer is.
+//! *Step 15 of a pod's journey through this stage.* Before: [`crate::schedule_pod`] says what the answer is.
 //! After: [`crate::scheduling_cycle`] asks here first, and gets the same answer sooner.
 //!
 //! `schedule_pod` asks twelve rules about every node, for each pod anew. But pods come in crowds: the replicas of one
@@ -70,6 +70,8 @@ pub struct EquivalenceCache {
     versions: Versions,
     /// Grows with each decision: the class used longest ago makes room.
     turn: u64,
+    /// The pod that was decided last from memory, and its class: preemption asks about the same pod again.
+    latest: Option<(Arc<PodInfo>, usize)>,
 }
 
 /// Numbers that grow when objects beside nodes and pods change.
@@ -114,7 +116,9 @@ impl EquivalenceCache {
         snapshot: &Snapshot,
         tie_breaker: u64,
     ) -> Result<ScheduleResult, FitError> {
-        match self.class(profile, pod, snapshot) {
+        let class = self.class(profile, pod, snapshot);
+        self.latest = class.map(|at| (pod.clone(), at));
+        match class {
             Some(class) => {
                 walk::decide(&self.classes[class], &self.topologies, profile, snapshot, tie_breaker)
             }
@@ -131,9 +135,12 @@ impl EquivalenceCache {
         snapshot: &Snapshot,
         (error, offset): (&FitError, usize),
     ) -> PostFilterResult {
-        let Some(class) =
-            self.class(profile, pod, snapshot).filter(|at| !self.classes[*at].looks_around(snapshot))
-        else {
+        let remembered = self
+            .latest
+            .take()
+            .filter(|(latest, at)| Arc::ptr_eq(latest, pod) && self.classes[*at].is_current(snapshot));
+        let usable = remembered.filter(|(_, at)| !self.classes[*at].looks_around(snapshot));
+        let Some((_, class)) = usable else {
             return preemption.post_filter(profile, pod, snapshot, error, offset);
         };
         let (class, budgets) = (&mut self.classes[class], self.versions.budgets);

@@ -1,6 +1,6 @@
 //! Event handlers: what each change in the cluster means for the scheduler.
 //!
-//! *Step 15 of a pod's journey through this stage, and the first in time.* Before: a watch brought a change.
+//! *Step 17 of a pod's journey through this stage, and the first in time.* Before: a watch brought a change.
 //! After: the pod is in the [`crate::scheduling_queue`], or the [`crate::cache`] is up to date and the queue
 //! has heard of an event that may help somebody.
 //!

@@ -1,6 +1,6 @@
 //! Failure: the pod goes back to the queue, and people learn why.
 //!
-//! *Step 18 of a pod's journey through this stage, on the other branch.* Before: no node, or a binding that failed.
+//! *Step 20 of a pod's journey through this stage, on the other branch.* Before: no node, or a binding that failed.
 //! After: the pod waits in [`crate::scheduling_queue`]; its `PodScheduled` condition and an event say why; if
 //! preemption helps, its victims are asked to go and the pod is nominated to their node.
 //!

@@ -1,6 +1,6 @@
 //! Fit error: why no node was good enough, in the words users know.
 //!
-//! *Step 11 of a pod's journey through this stage.* Before: [`crate::schedule_pod`] found no node.
+//! *Step 12 of a pod's journey through this stage.* Before: [`crate::schedule_pod`] found no node.
 //! After: [`crate::failure`] puts the text into the pod's condition and an event.
 //!
 //! `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {k: v}.` The numbers are

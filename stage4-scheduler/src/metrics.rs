@@ -3,7 +3,10 @@
 //! *Beside a pod's journey through this stage.* Served at `/metrics`.
 //!
 //! # In Kubernetes
-//! `pkg/scheduler/metrics/metrics.go`. Left out: durations by plugin, goroutines (there are none), the durations of hints.
+//! `pkg/scheduler/metrics/metrics.go`: all that is stable or beta, and what of the rest makes sense here. Of the extension points
+//! those after the decision are timed, and the decision as a whole (`scheduling_algorithm_duration_seconds`): it is one pure function,
+//! often answered from memory, and asks the points before it in no order that a clock could follow. Left out: durations and
+//! evaluations by plugin (`cargo bench … -- --shares` tells), goroutines (there are none), the durations of hints.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
@@ -16,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::scheduling_queue::Pending;
+use crate::scheduling_queue::{Counts, Pending};
 
 /// Labels of `scheduler_schedule_attempts_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -32,6 +35,15 @@ pub struct Attempt {
 pub struct Queue {
     /// `active`, `backoff`, `unschedulable` or `gated`.
     pub queue: &'static str,
+}
+
+/// Labels of `scheduler_queue_incoming_pods_total`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Incoming {
+    /// `active`, `backoff`, `unschedulable` or `gated`.
+    pub queue: &'static str,
+    /// What brought the pod there: `UnschedulablePodAdd`, `NodeAdd`, `BackoffComplete`, ….
+    pub event: String,
 }
 
 /// Labels of `scheduler_pod_scheduling_sli_duration_seconds`.
@@ -62,7 +74,7 @@ pub struct CacheType {
 pub struct ExtensionPoint {
     /// `Bind`, `PreBind`, `Permit`, ….
     pub extension_point: &'static str,
-    /// `Success`, `Unschedulable`, `Error`.
+    /// `Success`, `Wait`, `Unschedulable`, `Error`.
     pub status: &'static str,
     /// Scheduler name.
     pub profile: String,
@@ -92,6 +104,8 @@ pub struct Metrics {
     pub pod_scheduling_attempts: Histogram,
     /// Pods by queue.
     pub pending_pods: Family<Queue, Gauge<i64, AtomicI64>>,
+    /// Pods that came into a queue, by what brought them.
+    pub queue_incoming_pods: Family<Incoming, Counter>,
     /// Sleeping pods by who refused them.
     pub unschedulable_pods: Family<Refusal, Gauge<i64, AtomicI64>>,
     /// What the cache holds.
@@ -128,6 +142,7 @@ impl Metrics {
             pod_scheduling_sli_duration: Family::new_with_constructor(sli_seconds),
             pod_scheduling_attempts: Histogram::new(exponential_buckets(1.0, 2.0, 5)),
             pending_pods: Family::default(),
+            queue_incoming_pods: Family::default(),
             unschedulable_pods: Family::default(),
             cache_size: Family::default(),
             framework_extension_point_duration: Family::new_with_constructor(point_seconds),
@@ -155,6 +170,8 @@ impl Metrics {
         let help = "Number of attempts to successfully schedule a pod";
         to.register("pod_scheduling_attempts", help, self.pod_scheduling_attempts.clone());
         to.register("pending_pods", "Number of pending pods, by the queue type", self.pending_pods.clone());
+        let help = "Number of pods added to scheduling queues by event and queue type";
+        to.register("queue_incoming_pods", help, self.queue_incoming_pods.clone());
         let help = "The number of unschedulable pods broken down by plugin name";
         to.register("unschedulable_pods", help, self.unschedulable_pods.clone());
         let help = "Number of nodes, pods, and assumed (bound) pods in the scheduler cache";
@@ -179,6 +196,14 @@ impl Metrics {
             ("gated", pending.gated),
         ] {
             self.pending_pods.get_or_create(&Queue { queue }).set(pods as i64);
+        }
+    }
+
+    /// Adds the pods that came into the queues.
+    pub fn add_incoming(&self, incoming: Counts) {
+        for ((queue, (kind, action)), pods) in incoming {
+            let labels = Incoming { queue, event: format!("{kind}{action}") };
+            self.queue_incoming_pods.get_or_create(&labels).inc_by(pods);
         }
     }
 
@@ -214,8 +239,7 @@ impl Metrics {
     }
 
     /// A point after the decision took so long.
-    pub fn point(&self, extension_point: &'static str, ok: bool, profile: &str, took: Duration) {
-        let status = if ok { "Success" } else { "Error" };
+    pub fn point(&self, extension_point: &'static str, status: &'static str, profile: &str, took: Duration) {
         let labels = ExtensionPoint { extension_point, status, profile: profile.to_owned() };
         self.framework_extension_point_duration.get_or_create(&labels).observe(took.as_secs_f64());
     }
@@ -231,8 +255,9 @@ mod tests {
         let metrics = Metrics::new(&mut registry);
         metrics.attempted("scheduled", "default-scheduler", Duration::from_millis(3));
         metrics.bound(17, Duration::from_secs(1));
-        metrics.point("Bind", true, "default-scheduler", Duration::from_millis(1));
+        metrics.point("Bind", "Success", "default-scheduler", Duration::from_millis(1));
         metrics.set_cache(2, 3, 1);
+        metrics.add_incoming([(("active", ("Node", "UpdateNodeLabel")), 2)].into());
         let refusal = Refusal { plugin: "NodeName", profile: "default-scheduler".to_owned() };
         metrics.set_refusals([(refusal, 4)].into());
         let mut text = String::new();
@@ -245,6 +270,7 @@ mod tests {
             "scheduler_cache_size{type=\"assumed_pods\"} 1",
             "scheduler_unschedulable_pods{plugin=\"NodeName\",profile=\"default-scheduler\"} 4",
             "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\",status=\"Success\",profile=\"default-scheduler\"} 1",
+            "scheduler_queue_incoming_pods_total{queue=\"active\",event=\"NodeUpdateNodeLabel\"} 2",
             "scheduler_preemption_attempts_total 0",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");

@@ -22,6 +22,10 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use crate::pod_info::{HostPort, PodInfo};
 use crate::resource::Resource;
 
+mod pod_list;
+
+pub use pod_list::PodList;
+
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// The Node object, parsed.
@@ -61,11 +65,11 @@ pub struct NodeInfo {
     /// The parsed object; `None` for a node that pods name but the cluster doesn't (yet, or any more).
     pub object: Option<Arc<NodeObject>>,
     /// Pods on the node, assumed ones included.
-    pub pods: Vec<Arc<PodInfo>>,
+    pub pods: PodList,
     /// Those of them with any affinity term.
-    pub pods_with_affinity: Vec<Arc<PodInfo>>,
+    pub pods_with_affinity: PodList,
     /// Those of them with required anti-affinity.
-    pub pods_with_required_anti_affinity: Vec<Arc<PodInfo>>,
+    pub pods_with_required_anti_affinity: PodList,
     /// Sum of the pods' requests.
     pub requested: Resource,
     /// Sum of what the pods count as when nodes are scored.
@@ -141,9 +145,13 @@ impl NodeInfo {
 
     /// Takes a pod off the node; false if it wasn't there.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
-        let Some(pod) = take(&mut self.pods, uid) else { return false };
-        take(&mut self.pods_with_affinity, uid);
-        take(&mut self.pods_with_required_anti_affinity, uid);
+        let Some(pod) = self.pods.take(uid) else { return false };
+        if pod.has_affinity() {
+            self.pods_with_affinity.take(uid);
+        }
+        if !pod.required_anti_affinity.is_empty() {
+            self.pods_with_required_anti_affinity.take(uid);
+        }
         self.add_sums(&pod, -1);
         for port in &pod.host_ports {
             if let Some(at) = self.used_ports.iter().position(|used| used == port) {
@@ -166,11 +174,4 @@ impl NodeInfo {
         self.non_zero_requested.add(&pod.non_zero_requests, sign);
     }
     // ANCHOR_END: node-info-pods
-}
-
-/// Removes without moving the rest: the order of a node's pods means nothing.
-fn take(pods: &mut Vec<Arc<PodInfo>>, uid: &str) -> Option<Arc<PodInfo>> {
-    // From the end: most often it is the pod that was assumed a moment ago and is now confirmed.
-    let at = pods.iter().rposition(|pod| &*pod.uid == uid)?;
-    Some(pods.swap_remove(at))
 }

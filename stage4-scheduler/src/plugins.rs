@@ -1,6 +1,6 @@
 //! Plugins: the rules, one per file, under Kubernetes' names.
 //!
-//! *Step 12 of a pod's journey through this stage.* [`crate::profile`] puts them into an order.
+//! *Step 13 of a pod's journey through this stage.* [`crate::profile`] puts them into an order.
 //!
 //! Read `node_name` first (the smallest), then `node_resources_fit` (the one that matters most), then
 //! `pod_topology_spread` and `inter_pod_affinity` (the ones that look at the whole cluster), and

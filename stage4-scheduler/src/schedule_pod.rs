@@ -341,18 +341,27 @@ fn prioritize(
 /// Positions of the best totals: first the chosen one, picked from the highest by `tie_breaker`, then those
 /// that come next. Empty only if there are no totals.
 pub fn select_hosts(totals: &[i64], tie_breaker: u64) -> Vec<usize> {
-    let best = totals.iter().copied().max().unwrap_or(0);
-    let ties = totals.iter().filter(|total| **total == best).count().max(1);
-    let pick = usize::try_from(tie_breaker % ties as u64).expect("less than the number of nodes");
-    let chosen = (0..totals.len()).filter(|&at| totals[at] == best).nth(pick);
-    let mut next: Vec<usize> = Vec::with_capacity(TOP);
-    for at in (0..totals.len()).filter(|at| Some(*at) != chosen) {
-        if next.len() < TOP - 1 || next.last().is_some_and(|&last| totals[last] < totals[at]) {
-            let place = next.partition_point(|&other| totals[other] >= totals[at]);
-            next.insert(place, at);
-            next.truncate(TOP - 1);
+    let mut top: Vec<usize> = Vec::with_capacity(TOP + 1);
+    let (mut best, mut last, mut ties) = (i64::MIN, i64::MIN, 0u64);
+    for (at, &total) in totals.iter().enumerate() {
+        if total > best || ties == 0 {
+            (best, ties) = (total, 1);
+        } else {
+            ties += u64::from(total == best);
+        }
+        if total > last || top.len() < TOP {
+            top.insert(top.partition_point(|&other| totals[other] >= total), at);
+            top.truncate(TOP);
+            last = totals[top[top.len() - 1]];
         }
     }
+    let pick = usize::try_from(tie_breaker % ties.max(1)).expect("less than the number of nodes");
+    let chosen = match top.get(pick) {
+        // The first of the equals are the first of the list.
+        Some(&at) => Some(at),
+        None => (0..totals.len()).filter(|&at| totals[at] == best).nth(pick),
+    };
+    let next = top.into_iter().filter(|at| Some(*at) != chosen).take(TOP - 1);
     chosen.into_iter().chain(next).collect()
 }
 // ANCHOR_END: select-host

@@ -165,7 +165,7 @@ async fn house_keeping(scheduler: Arc<Scheduler>) {
     let mut flushed = Duration::ZERO;
     loop {
         second.tick().await;
-        let (pending, refusals, cache) = scheduler.change(|state, now| {
+        let (pending, incoming, refusals, cache) = scheduler.change(|state, now| {
             for lost in state.cache.expire(now) {
                 tracing::warn!(pod = %lost.key, "Pod expired");
             }
@@ -174,9 +174,10 @@ async fn house_keeping(scheduler: Arc<Scheduler>) {
                 state.queue.flush_sleeping(now);
             }
             let cache = (state.cache.sizes(), state.cache.assumed());
-            (state.queue.pending(), state.queue.refusals(), cache)
+            (state.queue.pending(), state.queue.take_incoming(), state.queue.refusals(), cache)
         });
         scheduler.metrics.set_pending(pending);
+        scheduler.metrics.add_incoming(incoming);
         scheduler.metrics.set_refusals(refusals);
         scheduler.metrics.set_cache(cache.0.0, cache.0.1, cache.1);
     }

@@ -1,6 +1,6 @@
 //! Scheduling cycle: one pod after another, from the queue to a decision.
 //!
-//! *Step 16 of a pod's journey through this stage.* Before: the queue has a pod. After: either
+//! *Step 18 of a pod's journey through this stage.* Before: the queue has a pod. After: either
 //! [`crate::binding_cycle`] writes the binding, or [`crate::failure`] says why not.
 //!
 //! The loop does four short things under the lock (pop, update the snapshot, assume, give back) and the long
@@ -146,12 +146,36 @@ fn reserve_and_permit(
     info: &PodInfo,
     node: &str,
 ) -> Result<Option<Waiting>, BindError> {
+    let begin = scheduler.now();
+    let reserved = reserve(profile, info, node);
+    let reserved_at = scheduler.now();
+    let status = if reserved.is_ok() { "Success" } else { "Unschedulable" };
+    let name = &profile.scheduler_name;
+    scheduler.metrics.point("Reserve", status, name, reserved_at.saturating_sub(begin));
+    reserved?;
+    let permitted = permit(profile, info, node);
+    let status = match &permitted {
+        Ok((pending, _)) if pending.is_empty() => "Success",
+        Ok(_) => "Wait",
+        Err(_) => "Unschedulable",
+    };
+    scheduler.metrics.point("Permit", status, name, scheduler.now().saturating_sub(reserved_at));
+    let (pending, limit) = permitted?;
+    Ok((!pending.is_empty()).then(|| (scheduler.waiting_pods.add(info.uid.clone(), pending), limit)))
+}
+
+fn reserve(profile: &Profile, info: &PodInfo, node: &str) -> Result<(), BindError> {
     for plugin in &profile.reserve {
         let status = plugin.reserve(info, node);
         if !status.is_success() {
             return Err(BindError::Rejected("Reserve", status.by(plugin.name())));
         }
     }
+    Ok(())
+}
+
+/// Who wants the pod to wait, and how long at most.
+fn permit(profile: &Profile, info: &PodInfo, node: &str) -> Result<(Vec<&'static str>, Duration), BindError> {
     let (mut pending, mut limit) = (Vec::new(), Duration::ZERO);
     for plugin in &profile.permit {
         match plugin.permit(info, node) {
@@ -163,7 +187,7 @@ fn reserve_and_permit(
             }
         }
     }
-    Ok((!pending.is_empty()).then(|| (scheduler.waiting_pods.add(info.uid.clone(), pending), limit)))
+    Ok((pending, limit))
 }
 
 fn name(info: &PodInfo) -> String {
@@ -172,6 +196,9 @@ fn name(info: &PodInfo) -> String {
 
 /// How the choice came about: what was filtered and why, and the scores of the best.
 fn tell_journey(info: &PodInfo, result: &ScheduleResult) {
+    if !tracing::enabled!(target: stage1_kubectl::journey::TARGET, tracing::Level::INFO) {
+        return; // nobody reads it: some texts a pod saved
+    }
     let reasons = result.refused.histogram();
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let decided =

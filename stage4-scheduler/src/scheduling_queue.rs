@@ -1,6 +1,6 @@
 //! Scheduling queue: which pod is next, and which may sleep.
 //!
-//! *Step 14 of a pod's journey through this stage.* Before: [`crate::event_handlers`] brings pods and news.
+//! *Step 16 of a pod's journey through this stage.* Before: [`crate::event_handlers`] brings pods and news.
 //! After: [`crate::scheduling_cycle`] takes the most important pod.
 //!
 //! A pod that fits nowhere must not be tried again and again: with 1,000 of them there would be time for
@@ -31,7 +31,8 @@
 //! 4. A pod waits at most five minutes without a try, whatever the hints say.
 //!
 //! # In Kubernetes
-//! `pkg/scheduler/backend/queue/{scheduling_queue,active_queue,backoff_queue}.go`. Left out: metrics by event.
+//! `pkg/scheduler/backend/queue/{scheduling_queue,active_queue,backoff_queue}.go`. Left out: `Activate` (plugins that wake pods
+//! by themselves).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -43,12 +44,15 @@ use crate::pod_info::PodInfo;
 use crate::profiles::Profiles;
 
 mod in_flight;
+mod incoming;
 mod nominator;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
 use in_flight::InFlight;
+use incoming::Incoming;
+pub use incoming::{Counts, Why};
 pub use nominator::Nominator;
 
 /// First pause after a failed try. With 0 a pod that fails for a bug would occupy the scheduler.
@@ -110,6 +114,7 @@ pub struct SchedulingQueue {
     awaiting_bindings: HashSet<Arc<str>>,
     places: HashMap<Arc<str>, Place>,
     in_flight: InFlight,
+    incoming: Incoming,
     sequence: u64,
     /// Pods that preemption made room for.
     pub nominator: Nominator,
@@ -126,6 +131,7 @@ impl SchedulingQueue {
             awaiting_bindings: HashSet::new(),
             places: HashMap::new(),
             in_flight: InFlight::default(),
+            incoming: Incoming::default(),
             sequence: 0,
             nominator: Nominator::default(),
         }
@@ -146,14 +152,16 @@ impl SchedulingQueue {
                 rejectors: BTreeSet::new(),
                 failed: false,
             };
-            return self.put_ready(pod, now);
+            return self.put_ready(pod, incoming::POD_ADD, now);
         };
         let old = std::mem::replace(&mut pod.info, info);
         let event = ClusterEvent::PodUpdated(pod.info.clone());
         match pod_place(&old, &pod, &self.profiles) {
             // Its spec is as it was: only somebody else's status update.
             Stay::Same if !self.profiles.gated(&pod.info) => self.put_back(pod, now),
-            _ if pod.rejectors.is_empty() || self.helps(&pod, &event) => self.put_ready(pod, now),
+            _ if pod.rejectors.is_empty() || self.helps(&pod, &event) => {
+                self.put_ready(pod, incoming::POD_UPDATE, now)
+            }
             _ => self.put_back(pod, now),
         }
     }
@@ -175,6 +183,7 @@ impl SchedulingQueue {
             None => {
                 let early = *self.backoff.iter().find(|(_, pod)| !pod.failed)?.0;
                 let pod = self.backoff.remove(&early)?;
+                self.incoming.count("active", incoming::POP_FROM_BACKOFF);
                 ((Reverse(0), now, 0), pod)
             }
         };
@@ -195,8 +204,9 @@ impl SchedulingQueue {
         let helped = self.in_flight.news(&pod.info.uid).any(|event| self.helps(&pod, event));
         self.done(&pod.info.uid.clone());
         if helped || pod.rejectors.is_empty() {
-            self.put_ready(pod, now);
+            self.put_ready(pod, incoming::SCHEDULE_ATTEMPT_FAILURE, now);
         } else {
+            self.incoming.count("unschedulable", incoming::SCHEDULE_ATTEMPT_FAILURE);
             self.put_sleeping(pod);
         }
     }
@@ -207,7 +217,7 @@ impl SchedulingQueue {
         pod.info = latest;
         (pod.rejectors, pod.failed, pod.since) = (BTreeSet::new(), true, now);
         self.done(&pod.info.uid.clone());
-        self.put_ready(pod, now);
+        self.put_ready(pod, incoming::SCHEDULE_ATTEMPT_FAILURE, now);
     }
 
     /// The pod is in flight no more.
@@ -232,7 +242,7 @@ impl SchedulingQueue {
         };
         for uid in helped {
             if let Some(pod) = self.take(&uid) {
-                self.put_ready(pod, now);
+                self.put_ready(pod, incoming::why(&event), now);
             }
         }
         self.in_flight.remember(event);
@@ -246,7 +256,7 @@ impl SchedulingQueue {
                 break;
             }
             let pod = entry.remove();
-            self.put_active(pod);
+            self.put_active(pod, incoming::BACKOFF_COMPLETE);
         }
     }
 
@@ -259,7 +269,7 @@ impl SchedulingQueue {
             if matches!(self.places.get(&uid), Some(Place::Unschedulable))
                 && let Some(pod) = self.take(&uid)
             {
-                self.put_ready(pod, now);
+                self.put_ready(pod, incoming::UNSCHEDULABLE_TIMEOUT, now);
             }
         }
     }
@@ -281,6 +291,11 @@ impl SchedulingQueue {
         }
     }
 
+    /// How many pods came into which queue since the last call, and why.
+    pub fn take_incoming(&mut self) -> Counts {
+        self.incoming.take()
+    }
+
     /// Is the pod known here, in any place?
     pub fn contains(&self, uid: &str) -> bool {
         self.places.contains_key(uid)
@@ -297,11 +312,12 @@ impl SchedulingQueue {
     }
 
     /// To the active queue, by way of the gates and the pause.
-    fn put_ready(&mut self, mut pod: QueuedPod, now: Duration) {
+    fn put_ready(&mut self, mut pod: QueuedPod, why: Why, now: Duration) {
         if self.profiles.gated(&pod.info) {
             let uid = pod.info.uid.clone();
             self.places.insert(uid.clone(), Place::Gated);
             pod.rejectors = BTreeSet::from(["SchedulingGates"]);
+            self.incoming.count("gated", why);
             self.sleeping.insert(uid, pod);
             return;
         }
@@ -310,16 +326,18 @@ impl SchedulingQueue {
         let until = pod.since + pause(pod.attempts, self.profiles.backoff);
         if until > now {
             self.sequence += 1;
+            self.incoming.count("backoff", why);
             self.places.insert(pod.info.uid.clone(), Place::BackOff(until, self.sequence));
             self.backoff.insert((until, self.sequence), pod);
         } else {
             pod.since = now;
-            self.put_active(pod);
+            self.put_active(pod, why);
         }
     }
 
-    fn put_active(&mut self, pod: QueuedPod) {
+    fn put_active(&mut self, pod: QueuedPod, why: Why) {
         self.sequence += 1;
+        self.incoming.count("active", why);
         let rank = (Reverse(pod.info.priority), pod.since, self.sequence);
         self.places.insert(pod.info.uid.clone(), Place::Active(rank));
         self.active.insert(rank, pod);
@@ -335,7 +353,11 @@ impl SchedulingQueue {
 
     /// Where it came from: asleep if it was refused, else ready.
     fn put_back(&mut self, pod: QueuedPod, now: Duration) {
-        if pod.rejectors.is_empty() { self.put_ready(pod, now) } else { self.put_sleeping(pod) }
+        if pod.rejectors.is_empty() {
+            self.put_ready(pod, incoming::POD_UPDATE, now)
+        } else {
+            self.put_sleeping(pod)
+        }
     }
 
     fn take(&mut self, uid: &str) -> Option<QueuedPod> {

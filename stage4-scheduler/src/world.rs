@@ -49,23 +49,23 @@ pub struct World {
     pub current: Snapshot,
 }
 
-/// Kinds that a world is made of, with the path of their list.
-pub const KINDS: [(&str, &str); 15] = [
-    ("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"),
-    ("Namespace", "/api/v1/namespaces"),
-    ("Node", "/api/v1/nodes"),
-    ("Pod", "/api/v1/pods"),
-    ("Service", "/api/v1/services"),
-    ("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
-    ("PersistentVolume", "/api/v1/persistentvolumes"),
-    ("StorageClass", "/apis/storage.k8s.io/v1/storageclasses"),
-    ("CSINode", "/apis/storage.k8s.io/v1/csinodes"),
-    ("CSIDriver", "/apis/storage.k8s.io/v1/csidrivers"),
-    ("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities"),
-    ("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
-    ("ReplicaSet", "/apis/apps/v1/replicasets"),
-    ("StatefulSet", "/apis/apps/v1/statefulsets"),
-    ("ReplicationController", "/api/v1/replicationcontrollers"),
+/// Kinds that a world is made of: kind, group, version, resource.
+pub const KINDS: [(&str, &str, &str, &str); 15] = [
+    ("PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses"),
+    ("Namespace", "", "v1", "namespaces"),
+    ("Node", "", "v1", "nodes"),
+    ("Pod", "", "v1", "pods"),
+    ("Service", "", "v1", "services"),
+    ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
+    ("PersistentVolume", "", "v1", "persistentvolumes"),
+    ("StorageClass", "storage.k8s.io", "v1", "storageclasses"),
+    ("CSINode", "storage.k8s.io", "v1", "csinodes"),
+    ("CSIDriver", "storage.k8s.io", "v1", "csidrivers"),
+    ("CSIStorageCapacity", "storage.k8s.io", "v1", "csistoragecapacities"),
+    ("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+    ("ReplicaSet", "apps", "v1", "replicasets"),
+    ("StatefulSet", "apps", "v1", "statefulsets"),
+    ("ReplicationController", "", "v1", "replicationcontrollers"),
 ];
 
 impl World {

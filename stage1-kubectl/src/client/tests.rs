@@ -112,3 +112,36 @@ async fn an_upgraded_connection_carries_bytes_both_ways() {
 }
 
 mod tls;
+
+#[tokio::test]
+async fn a_list_in_pieces_is_put_together_and_begun_anew_when_its_token_has_expired() {
+    let resource = crate::resource::of::<Pod>();
+    for expires in [false, true] {
+        let url = serve(move |request| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let pod = |name: &str| format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+            let list = |items: &[String], more: &str| {
+                let body = format!(
+                    r#"{{"kind":"PodList","metadata":{{"continue":"{more}"}},"items":[{}]}}"#,
+                    items.join(",")
+                );
+                Response::new(Full::from(body))
+            };
+            match (query.contains("continue=t%2B"), expires) {
+                (true, true) => {
+                    let status = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410}"#;
+                    Response::builder().status(410).body(Full::from(status)).unwrap()
+                }
+                (true, false) => list(&[pod("b")], ""),
+                (false, _) if query.contains("limit=1") => list(&[pod("a")], "t+"),
+                (false, _) => list(&[pod("a"), pod("c")], ""),
+            }
+        })
+        .await;
+        let params = ListParams { limit: Some(1), ..ListParams::default() };
+        let all = client(&url).list_all(&resource, None, &params).await.unwrap();
+        let names: Vec<_> = all.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, if expires { ["a", "c"] } else { ["a", "b"] });
+        assert!(all.iter().all(|pod| pod["kind"] == "Pod" && pod["apiVersion"] == "v1"));
+    }
+}

@@ -1,7 +1,8 @@
 //! List and watch: the shell around the reflector's state machine.
 //!
 //! It asks what the [`Reflector`] wants asked, tells it what was heard, and puts the resulting change into the store. When the API
-//! server cannot be reached it waits, longer each time, up to 30 s, and goes on from where it was: the store keeps what it knew.
+//! server cannot be reached it waits, longer each time, up to 30 s, and goes on from where it was: the store keeps what it knew. Of each
+//! object all is kept but `metadata.managedFields`, which may be half of it.
 //!
 //! # In Kubernetes
 //! `client-go/tools/cache/reflector.go` (`ListAndWatch`), same back-off (800 ms, doubling, at most 30 s, jitter).
@@ -103,10 +104,10 @@ async fn round<K: Cached + DeserializeOwned>(
     match reflector.request() {
         Request::List { resource_version } => {
             let query = format!("{path}?resourceVersion={resource_version}&{selection}");
-            match client.request::<ListAnswer<Arc<K>>>(get(&query)).await {
+            match client.request::<ListAnswer<K>>(get(&query)).await {
                 Ok(list) => {
-                    let heard =
-                        Heard::Listed { items: list.items, resource_version: list.metadata.resource_version };
+                    let items = list.items.into_iter().map(trimmed).collect();
+                    let heard = Heard::Listed { items, resource_version: list.metadata.resource_version };
                     Ended { reflector: hear(reflector, heard, store), progressed: true, error: None }
                 }
                 Err(error) if error.is_gone() => {
@@ -151,7 +152,7 @@ async fn watch<K: Cached + DeserializeOwned>(
             };
         }
     };
-    let events = decode_events::<Arc<K>, _>(body, client.config().server.clone());
+    let events = decode_events::<K, _>(body, client.config().server.clone());
     tokio::pin!(events);
     let mut ended = Ended { reflector, progressed: false, error: None };
     let deadline = tokio::time::sleep(limit);
@@ -164,9 +165,13 @@ async fn watch<K: Cached + DeserializeOwned>(
         let version = |object: &Arc<K>| object.meta().resource_version.clone().unwrap_or_default();
         let heard = match event {
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                let object = trimmed(object);
                 Heard::Changed(object.clone(), version(&object))
             }
-            Some(Ok(WatchEvent::Deleted(object))) => Heard::Deleted(object.clone(), version(&object)),
+            Some(Ok(WatchEvent::Deleted(object))) => {
+                let object = trimmed(object);
+                Heard::Deleted(object.clone(), version(&object))
+            }
             Some(Ok(WatchEvent::Bookmark(bookmark))) => Heard::Bookmark(bookmark.resource_version),
             Some(Ok(WatchEvent::Error(status))) if status.code == 410 => {
                 ended.reflector = hear(ended.reflector, Heard::Gone, store);
@@ -193,6 +198,12 @@ async fn watch<K: Cached + DeserializeOwned>(
         ended.progressed = true;
         ended.reflector = hear(ended.reflector, heard, store);
     }
+}
+
+/// The object as it is kept.
+fn trimmed<K: Cached>(mut object: K) -> Arc<K> {
+    object.forget_managers();
+    Arc::new(object)
 }
 
 fn hear<K: Cached>(reflector: Reflector, heard: Heard<Arc<K>>, store: &Store<K>) -> Reflector {

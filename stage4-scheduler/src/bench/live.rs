@@ -7,15 +7,22 @@
 //! only go to its own nodes (a node selector on its label), and other pods don't come there (a taint that only its pods tolerate). What it
 //! made it removes, also after an error.
 //!
+//! Nobody needs to run there but the API server and a scheduler: the bench makes what controllers would make (each namespace's
+//! service account), and its pods tolerate that no kubelet ever says that its nodes are ready. A workload's priority becomes a class.
+//!
 //! # In Kubernetes
 //! `test/integration/scheduler_perf`; and `clusterloader2` with hollow nodes for whole clusters.
-#![expect(clippy::disallowed_methods, reason = "shell: reads the clock and talks to the API server")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: reads the clock, draws a name, talks to the API server"
+)]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Service, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Service, ServiceAccount, Taint, Toleration};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::json;
 use stage1_kubectl::client::{Client, ClientError};
 use stage1_kubectl::request::{DeleteParams, Patch};
@@ -25,6 +32,10 @@ use super::workloads::{Plan, Workload};
 
 /// Key of the label and the taint that keep the bench's nodes apart.
 const LABEL: &str = "six-stages.dev/bench";
+/// Taints of nodes whose kubelet says nothing.
+const SILENT: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+/// The one priority that workloads have besides none.
+const HIGH: i32 = 10;
 /// Requests at a time.
 const CONCURRENT: usize = 64;
 
@@ -105,7 +116,7 @@ pub async fn run(client: &Client, server: &str, flags: &Flags) -> Result<(Worklo
     let names = || super::workloads::WORKLOADS.map(|workload| workload.name).join(", ");
     let workload = super::workloads::find(&flags.workload)
         .ok_or_else(|| BenchError::Workload(flags.workload.clone(), names()))?;
-    let prefix = format!("bench-{:x}", std::process::id());
+    let prefix = format!("bench-{:08x}", rand::random::<u32>());
     let mut plan = workload.plan(flags.nodes, &prefix);
     if let Some(pods) = flags.pods {
         let stock = plan.measured.clone();
@@ -117,8 +128,11 @@ pub async fn run(client: &Client, server: &str, flags: &Flags) -> Result<(Worklo
         return Err(BenchError::NotAllowed(plan.nodes.len(), pods, server.to_owned()));
     }
     keep_apart(&mut plan, &prefix);
-    let outcome = measure(client, &plan, flags).await;
-    remove(client, &plan).await;
+    let outcome = match client.api::<PriorityClass>().create(&class(&prefix)).await {
+        Ok(_) => measure(client, &plan, flags).await,
+        Err(error) => Err(error.into()),
+    };
+    remove(client, &plan, &prefix).await;
     outcome.map(|figures| (workload, figures))
 }
 
@@ -143,15 +157,27 @@ fn keep_apart(plan: &mut Plan, prefix: &str) {
         pod.metadata.uid = None;
         let spec = pod.spec.get_or_insert_default();
         // Only admission may turn a class into a number.
-        spec.priority = None;
+        if spec.priority.take() == Some(HIGH) {
+            spec.priority_class_name = Some(class_of(prefix));
+        }
         spec.node_selector = Some(BTreeMap::from([(LABEL.to_owned(), prefix.to_owned())]));
-        let toleration = Toleration {
-            key: Some(LABEL.to_owned()),
+        let tolerated = [LABEL].into_iter().chain(SILENT).map(|key| Toleration {
+            key: Some(key.to_owned()),
             operator: Some("Exists".to_owned()),
             ..Toleration::default()
-        };
-        spec.tolerations.get_or_insert_default().push(toleration);
+        });
+        spec.tolerations.get_or_insert_default().extend(tolerated);
     }
+}
+
+fn class_of(prefix: &str) -> String {
+    format!("{prefix}-high")
+}
+
+fn class(prefix: &str) -> PriorityClass {
+    let mut class = PriorityClass { value: HIGH, ..PriorityClass::default() };
+    class.metadata.name = Some(class_of(prefix));
+    class
 }
 
 async fn measure(client: &Client, plan: &Plan, flags: &Flags) -> Result<Figures, BenchError> {
@@ -164,7 +190,16 @@ async fn measure(client: &Client, plan: &Plan, flags: &Flags) -> Result<Figures,
     })
     .await?;
     each(&plan.namespaces, |namespace: Namespace| async move {
-        client.api::<Namespace>().create(&namespace).await.map(drop)
+        client.api::<Namespace>().create(&namespace).await?;
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some("default".to_owned());
+        let accounts =
+            client.namespaced::<ServiceAccount>(namespace.metadata.name.as_deref().unwrap_or_default());
+        match accounts.create(&account).await {
+            // A controller was quicker.
+            Err(error) if !error.is_already_exists() => Err(error),
+            _ => Ok(()),
+        }
     })
     .await?;
     if let Some((namespace, name, (key, value))) = &plan.service {
@@ -264,7 +299,7 @@ async fn each<K: Clone, F: Future<Output = Result<(), ClientError>>>(
 }
 
 /// Removes what was made; what isn't there (any more) is no problem.
-async fn remove(client: &Client, plan: &Plan) {
+async fn remove(client: &Client, plan: &Plan, prefix: &str) {
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     let now = &now;
     let forgive = |outcome: Result<(), ClientError>| {
@@ -296,4 +331,5 @@ async fn remove(client: &Client, plan: &Plan) {
         )
     })
     .await;
+    let _ = forgive(client.api::<PriorityClass>().delete(&class_of(prefix), now).await.map(drop));
 }

@@ -7,20 +7,20 @@ use super::in_memory::Outcome;
 use super::workloads::Workload;
 
 /// The head of the table.
-pub const HEAD: &str = "| workload | nodes | pods/s | floor | × floor | median µs | slowest ms | utilisation | deviation | MB |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |";
+pub const HEAD: &str = "| workload | nodes | pods/s | × floor | pods/s on the wall | median µs | slowest ms | utilisation | variance | MB |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |";
 
 /// One line of the table.
 pub fn line(workload: &Workload, nodes: usize, outcome: &Outcome) -> String {
     format!(
-        "| {} | {nodes} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.3} | {:.4} | {:.0} |",
+        "| {} | {nodes} | {:.0} | {:.1} | {:.0} | {:.1} | {:.1} | {:.3} | {:.6} | {:.0} |",
         workload.name,
         outcome.rate(),
-        workload.floor,
         outcome.rate() / workload.floor,
+        outcome.wall_rate(),
         outcome.median.as_secs_f64() * 1e6,
         outcome.slowest.as_secs_f64() * 1e3,
         outcome.mean,
-        outcome.deviation,
+        outcome.variance,
         outcome.memory_bytes as f64 / 1e6,
     )
 }

@@ -71,7 +71,7 @@ fn zones_take_turns() {
 
 /// The parts of a snapshot that must not depend on how it came about.
 fn summary(snapshot: &Snapshot) -> Vec<String> {
-    let names = |pods: &[Arc<PodInfo>]| {
+    let names = |pods: &crate::node_info::PodList| {
         let mut names: Vec<String> = pods.iter().map(|pod| pod.key.to_string()).collect();
         names.sort();
         names

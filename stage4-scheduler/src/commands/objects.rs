@@ -6,17 +6,17 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
-use http::{Method, Request};
 use serde_json::Value;
-use stage1_kubectl::client::{Client, ClientError};
+use stage1_kubectl::client::{Client, ListParams};
+use stage1_kubectl::commands::listing::bare;
 use stage1_kubectl::manifest;
+use stage1_kubectl::resource::GroupVersionResource;
 
 use super::CommandError;
 use crate::world::KINDS;
 
 /// One page of a list.
-const LIMIT: usize = 500;
+const LIMIT: u32 = 500;
 
 /// The text of a file.
 ///
@@ -42,8 +42,10 @@ pub fn of_files(paths: &[String]) -> Result<Vec<Value>, CommandError> {
 /// The server can't be reached, or nodes or pods can't be read.
 pub async fn of_cluster(client: &Client) -> Result<(Vec<Value>, Vec<String>), CommandError> {
     let (mut objects, mut left_out) = (Vec::new(), Vec::new());
-    for (kind, path) in KINDS {
-        match list(client, kind, path).await {
+    let params = ListParams { limit: Some(LIMIT), ..ListParams::default() };
+    for (kind, group, version, resource) in KINDS {
+        let resource = bare(&GroupVersionResource::new(group, version, resource), true);
+        match client.list_all(&resource, None, &params).await {
             Ok(items) => objects.extend(items),
             Err(error) if matches!(kind, "Node" | "Pod") => return Err(error.into()),
             Err(error) if error.is_forbidden() || error.is_not_found() => left_out.push(kind.to_owned()),
@@ -51,23 +53,4 @@ pub async fn of_cluster(client: &Client) -> Result<(Vec<Value>, Vec<String>), Co
         }
     }
     Ok((objects, left_out))
-}
-
-async fn list(client: &Client, kind: &str, path: &str) -> Result<Vec<Value>, ClientError> {
-    let mut items = Vec::new();
-    let mut next = String::new();
-    loop {
-        let page = if next.is_empty() { String::new() } else { format!("&continue={next}") };
-        let request = Request::builder().method(Method::GET).uri(format!("{path}?limit={LIMIT}{page}"));
-        let request = request.body(Bytes::new()).map_err(|error| ClientError::Config(error.to_string()))?;
-        let mut answer: Value = client.request(request).await?;
-        for mut item in answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default() {
-            item["kind"] = kind.into();
-            items.push(item);
-        }
-        next = answer["metadata"]["continue"].as_str().unwrap_or("").replace('=', "%3D").replace('+', "%2B");
-        if next.is_empty() {
-            return Ok(items);
-        }
-    }
 }

@@ -3,6 +3,9 @@
 //! `--with-node FILE` adds the nodes of a file, `--with-node NAME=cpu=4,memory=8Gi,zone=a` makes one up, `--with-node
 //! NAME=like=OTHER` copies one; `--without-taint KEY` takes a taint off all nodes; `--replicas N` asks for N pods instead of one.
 //!
+//! The order of the flags, and of the parts of one flag, changes nothing: what a node is copied from may be made up by a later flag,
+//! and what is said beside `like=` wins over the copy.
+//!
 //! # Invariants
 //! 1. A change is made to the objects in memory; nothing is written anywhere.
 //!
@@ -40,15 +43,7 @@ pub fn apply(
     wishes: &WhatIf,
     read: impl Fn(&str) -> Result<Vec<Value>, CommandError>,
 ) -> Result<(), CommandError> {
-    for wish in &wishes.with_node {
-        match wish.split_once('=') {
-            Some((name, how)) if !name.contains('/') => {
-                let made = made_up(objects, name, how)?;
-                objects.push(made);
-            }
-            _ => objects.extend(read(wish)?.into_iter().filter(|object| object["kind"] == "Node")),
-        }
-    }
+    add_nodes(objects, &wishes.with_node, read)?;
     objects.retain(|object| {
         object["kind"] != "Node"
             || !wishes.without_node.iter().any(|name| object["metadata"]["name"] == **name)
@@ -66,30 +61,93 @@ pub fn apply(
     Ok(())
 }
 
-fn made_up(objects: &[Value], name: &str, how: &str) -> Result<Value, CommandError> {
-    let mut node = json!({"kind": "Node", "metadata": {"labels": {}}, "spec": {}, "status": {"allocatable": {"pods": "110"}}});
-    let wrong = |why: String| CommandError::Usage(format!("--with-node {name}={how}: {why}"));
-    for part in how.split(',').filter(|part| !part.is_empty()) {
-        let Some((key, value)) = part.split_once('=') else {
-            return Err(wrong(format!("{part:?} is no KEY=VALUE")));
-        };
-        if key == "like" {
-            let like = objects.iter().find(|o| o["kind"] == "Node" && o["metadata"]["name"] == value);
-            let Some(like) = like else { return Err(wrong(format!("there is no node {value:?}"))) };
-            node["metadata"]["labels"] = like["metadata"]["labels"].clone();
-            node["spec"] = json!({"taints": like["spec"]["taints"]});
-            node["status"] = json!({"allocatable": like["status"]["allocatable"]});
-        } else if RESOURCES.contains(&key)
-            || stage1_kubectl::quantity::Quantity::parse(value).is_ok() && key.contains('/')
-        {
-            node["status"]["allocatable"][key] = value.into();
-        } else {
-            node["metadata"]["labels"][key] = value.into();
+/// A node to be made up: its name, and what is said of it.
+struct Description<'w> {
+    name: &'w str,
+    like: Option<&'w str>,
+    parts: Vec<(&'w str, &'w str)>,
+    wish: &'w str,
+}
+
+impl<'w> Description<'w> {
+    fn wrong(&self, why: &str) -> CommandError {
+        CommandError::Usage(format!("--with-node {}: {why}", self.wish))
+    }
+
+    fn parse(name: &'w str, how: &'w str, wish: &'w str) -> Result<Self, CommandError> {
+        let mut description = Description { name, like: None, parts: Vec::new(), wish };
+        for part in how.split(',').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                None => return Err(description.wrong(&format!("{part:?} is no KEY=VALUE"))),
+                Some(("like", other)) => description.like = Some(other),
+                Some(pair) => description.parts.push(pair),
+            }
+        }
+        Ok(description)
+    }
+}
+
+/// Adds the nodes in the order of the flags. A copy waits until what it is copied from is there.
+fn add_nodes(
+    objects: &mut Vec<Value>,
+    wishes: &[String],
+    read: impl Fn(&str) -> Result<Vec<Value>, CommandError>,
+) -> Result<(), CommandError> {
+    let mut added: Vec<Vec<Value>> = Vec::new();
+    let mut waiting: Vec<(usize, Description<'_>)> = Vec::new();
+    for (at, wish) in wishes.iter().enumerate() {
+        added.push(Vec::new());
+        match wish.split_once('=') {
+            Some((name, how)) if !name.contains('/') => {
+                waiting.push((at, Description::parse(name, how, wish)?));
+            }
+            _ => added[at] = read(wish)?.into_iter().filter(|object| object["kind"] == "Node").collect(),
         }
     }
-    node["metadata"]["name"] = name.into();
-    node["metadata"]["labels"]["kubernetes.io/hostname"] = name.into();
-    Ok(node)
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let mut left = Vec::new();
+        for (at, description) in waiting {
+            let known = objects.iter().chain(added.iter().flatten()).filter(|o| o["kind"] == "Node");
+            let find = |other: &str| known.clone().find(|node| node["metadata"]["name"] == other);
+            let made = match description.like.map(find) {
+                None => Some(made_up(&description, None)),
+                Some(Some(like)) => Some(made_up(&description, Some(like))),
+                Some(None) => None,
+            };
+            match made {
+                Some(node) => added[at].push(node),
+                None => left.push((at, description)),
+            }
+        }
+        if left.len() == before {
+            let (_, first) = &left[0];
+            return Err(first.wrong(&format!("there is no node {:?}", first.like.unwrap_or(""))));
+        }
+        waiting = left;
+    }
+    objects.extend(added.into_iter().flatten());
+    Ok(())
+}
+
+fn made_up(description: &Description<'_>, like: Option<&Value>) -> Value {
+    let mut node = json!({"kind": "Node", "metadata": {"labels": {}}, "spec": {}, "status": {"allocatable": {"pods": "110"}}});
+    if let Some(like) = like {
+        node["metadata"]["labels"] = like["metadata"]["labels"].clone();
+        node["spec"] = json!({"taints": like["spec"]["taints"]});
+        node["status"] = json!({"allocatable": like["status"]["allocatable"]});
+    }
+    for (key, value) in &description.parts {
+        let extended = key.contains('/') && stage1_kubectl::quantity::Quantity::parse(value).is_ok();
+        if RESOURCES.contains(key) || extended {
+            node["status"]["allocatable"][*key] = (*value).into();
+        } else {
+            node["metadata"]["labels"][*key] = (*value).into();
+        }
+    }
+    node["metadata"]["name"] = description.name.into();
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = description.name.into();
+    node
 }
 
 /// As many pods like this one, with numbers in their names.
@@ -134,6 +192,29 @@ mod tests {
         assert_eq!(objects[1]["spec"]["taints"], json!([{"key": "x", "effect": "NoSchedule"}]));
         assert_eq!(objects[1]["metadata"]["labels"]["disk"], "ssd");
         let wrong = WhatIf { with_node: vec!["a=like=none".into()], ..WhatIf::default() };
-        assert!(apply(&mut Vec::new(), &wrong, |_| Ok(Vec::new())).is_err());
+        let error = apply(&mut Vec::new(), &wrong, |_| Ok(Vec::new())).unwrap_err();
+        assert_eq!(error.to_string(), "--with-node a=like=none: there is no node \"none\"");
+    }
+
+    #[test]
+    fn the_order_of_flags_and_of_their_parts_changes_nothing() {
+        let old = json!({"kind": "Node", "metadata": {"name": "old", "labels": {"disk": "ssd"}}, "status": {"allocatable": {"cpu": "8"}}});
+        let nodes = |with_node: [&str; 3]| {
+            let mut objects = vec![old.clone()];
+            let wishes = WhatIf { with_node: with_node.map(str::to_owned).to_vec(), ..WhatIf::default() };
+            apply(&mut objects, &wishes, |_| Ok(Vec::new())).unwrap();
+            objects.sort_by_key(|node| node["metadata"]["name"].to_string());
+            objects
+        };
+        let forward = nodes(["a=like=old,cpu=4,disk=hdd", "b=like=a,memory=1Gi", "c=like=b"]);
+        assert_eq!(forward, nodes(["c=like=b", "b=memory=1Gi,like=a", "a=cpu=4,disk=hdd,like=old"]));
+        assert_eq!(forward[0]["status"]["allocatable"]["cpu"], "4");
+        assert_eq!(forward[2]["metadata"]["labels"]["disk"], "hdd");
+        assert_eq!(forward[2]["status"]["allocatable"]["memory"], "1Gi");
+        let circle = WhatIf { with_node: vec!["a=like=b".into(), "b=like=a".into()], ..WhatIf::default() };
+        assert!(
+            apply(&mut Vec::new(), &circle, |_| Ok(Vec::new())).is_err(),
+            "two that are copies of each other"
+        );
     }
 }

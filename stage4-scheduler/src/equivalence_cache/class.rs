@@ -49,7 +49,6 @@ pub(super) struct Class {
 }
 
 /// What else an answer depends on.
-#[derive(Clone, PartialEq)]
 struct Inputs {
     /// How many nodes have each of the pod's images.
     images: Vec<Option<usize>>,
@@ -58,6 +57,47 @@ struct Inputs {
     groups: u64,
     namespaces: u64,
     topologies: u64,
+}
+
+impl Inputs {
+    fn of(pod: &PodInfo, snapshot: &Snapshot, topologies: &Topologies, versions: &Versions) -> Self {
+        Inputs {
+            images: image_counts(pod, snapshot).collect(),
+            selectors: selectors(pod, snapshot),
+            groups: versions.groups,
+            namespaces: versions.namespaces,
+            topologies: topologies.version(),
+        }
+    }
+
+    /// True if they are as they were.
+    fn hold(
+        &mut self,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        topologies: &Topologies,
+        versions: &Versions,
+    ) -> bool {
+        if self.groups != versions.groups {
+            // A service or workload came or went: does it select these pods?
+            if self.selectors != selectors(pod, snapshot) {
+                return false;
+            }
+            self.groups = versions.groups;
+        }
+        self.namespaces == versions.namespaces
+            && self.topologies == topologies.version()
+            && image_counts(pod, snapshot).eq(self.images.iter().copied())
+    }
+}
+
+fn image_counts<'a>(pod: &'a PodInfo, snapshot: &'a Snapshot) -> impl Iterator<Item = Option<usize>> + 'a {
+    pod.images.iter().map(|image| snapshot.image_nodes.get(image).copied())
+}
+
+/// A pod with constraints of its own isn't spread by default.
+fn selectors(pod: &PodInfo, snapshot: &Snapshot) -> Vec<LabelSelector> {
+    if pod.spread.is_empty() { snapshot.listers.default_selectors(pod) } else { Vec::new() }
 }
 
 impl Class {
@@ -83,6 +123,11 @@ impl Class {
         self.hash == hash && same(&self.pod, pod)
     }
 
+    /// Does what is remembered hold for this snapshot?
+    pub(super) fn is_current(&self, snapshot: &Snapshot) -> bool {
+        self.made_from.is_some() && self.mark == snapshot.changes().mark()
+    }
+
     /// Does a *filter* of this class look beyond the node it is asked about?
     pub(super) fn looks_around(&self, snapshot: &Snapshot) -> bool {
         self.spread.has_hard() || self.affinity.filters() || snapshot.nominated_have_affinity()
@@ -96,13 +141,15 @@ impl Class {
         topologies: &mut Topologies,
         versions: &Versions,
     ) -> Option<()> {
-        let inputs = self.inputs(snapshot, topologies, versions);
-        let same = self.made_from.as_ref().is_some_and(|before| {
-            // A service or workload came that doesn't select these pods.
-            *before == Inputs { groups: before.groups, ..inputs.clone() }
-        });
-        let changed = snapshot.changes().since(self.mark).filter(|_| same);
         let pod = self.pod.clone();
+        let same = match &mut self.made_from {
+            Some(inputs) => inputs.hold(&pod, snapshot, topologies, versions),
+            None => false,
+        };
+        let changed = snapshot.changes().since(self.mark).filter(|_| same);
+        if changed.is_some_and(<[u32]>::is_empty) {
+            return Some(());
+        }
         let rules = node_rules(profile, &pod, snapshot)?;
         match changed {
             Some(changed) => {
@@ -121,7 +168,10 @@ impl Class {
             }
         }
         // Domains that were met first while asking are no news.
-        self.made_from = Some(Inputs { topologies: topologies.version(), ..inputs });
+        match &mut self.made_from {
+            Some(inputs) if same => inputs.topologies = topologies.version(),
+            made_from => *made_from = Some(Inputs::of(&pod, snapshot, topologies, versions)),
+        }
         self.mark = snapshot.changes().mark();
         Some(())
     }
@@ -142,22 +192,6 @@ impl Class {
             if let Some(dry_run) = self.dry_runs.get_mut(at as usize) {
                 *dry_run = None;
             }
-        }
-    }
-
-    fn inputs(&self, snapshot: &Snapshot, topologies: &Topologies, versions: &Versions) -> Inputs {
-        let before = self.made_from.as_ref();
-        let selectors = match before {
-            Some(before) if before.groups == versions.groups => before.selectors.clone(),
-            _ if self.pod.spread.is_empty() => snapshot.listers.default_selectors(&self.pod),
-            _ => Vec::new(),
-        };
-        Inputs {
-            images: self.pod.images.iter().map(|image| snapshot.image_nodes.get(image).copied()).collect(),
-            selectors,
-            groups: versions.groups,
-            namespaces: versions.namespaces,
-            topologies: topologies.version(),
         }
     }
 

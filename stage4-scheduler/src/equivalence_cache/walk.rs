@@ -105,18 +105,20 @@ fn filter(
     let rows = &class.columns.refusals;
     let from = Kind::try_from(class.columns.kinds.len()).expect("reasons are combinations of a few texts");
     let (mut feasible, mut refused) = (Vec::with_capacity(enough), Vec::new());
-    for at in (start..nodes).chain(0..start) {
-        let number = u32::try_from(at).expect("a position in a list of nodes");
-        let refusal = match rows[at] {
-            0 => around.iter().find_map(|rule| rule.check(at)).map(|kind| from + kind),
-            kind => Some(kind - 1),
-        };
-        match refusal {
-            Some(kind) => refused.push((number, kind)),
-            None => feasible.push(number),
-        }
-        if feasible.len() >= enough {
-            break;
+    'search: for range in [start..nodes, 0..start] {
+        for (at, &row) in range.clone().zip(&rows[range]) {
+            let number = u32::try_from(at).expect("a position in a list of nodes");
+            let refusal = match row {
+                0 => around.iter().find_map(|rule| rule.check(at)).map(|kind| from + kind),
+                kind => Some(kind - 1),
+            };
+            match refusal {
+                Some(kind) => refused.push((number, kind)),
+                None => feasible.push(number),
+            }
+            if feasible.len() >= enough {
+                break 'search;
+            }
         }
     }
     if refused.is_empty() {

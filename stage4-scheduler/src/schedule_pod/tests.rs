@@ -1,5 +1,7 @@
 //! Properties of the decision, over generated clusters.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::listers::Listers;
 use crate::pod_info::PodInfo;
@@ -127,8 +129,15 @@ proptest! {
         let turn = turn % turned.len();
         turned.rotate_left(turn);
         let best = |snapshot: &Snapshot| match schedule_pod(&profile, &newcomer, snapshot, 0) {
-            Ok(result) => (result.top.first().map_or(-1, |best| best.total), result.feasible_nodes, String::new()),
-            Err(error) => (0, 0, error.to_string()),
+            Ok(result) => {
+                // With each chance in turn: every node that a tie may fall on.
+                let chances = 0..snapshot.nodes().len() as u64;
+                let chosen = chances.map(|chance| schedule_pod(&profile, &newcomer, snapshot, chance).unwrap());
+                let hosts: BTreeSet<String> = chosen.map(|result| result.suggested_host.to_string()).collect();
+                let total = result.top.first().map_or(-1, |best| best.total);
+                (total, result.feasible_nodes, hosts, String::new())
+            }
+            Err(error) => (0, 0, BTreeSet::new(), error.to_string()),
         };
         prop_assert_eq!(best(&snapshot(forward)), best(&snapshot(turned)));
     }
@@ -146,4 +155,17 @@ fn a_nominated_pod_keeps_its_place_from_pods_of_lower_priority() {
     let error = schedule_pod(&profile, &pod("new", 800, 0, 0), &snapshot, 0).unwrap_err();
     assert_eq!(error.to_string(), "0/1 nodes are available: 1 Insufficient cpu.");
     assert!(schedule_pod(&profile, &important, &snapshot, 0).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn the_chosen_one_is_the_nth_of_the_best_and_the_next_best_follow(totals in proptest::collection::vec(0i64..4, 0..12), chance in 0u64..40) {
+        let best = totals.iter().max();
+        let equals: Vec<usize> = (0..totals.len()).filter(|&at| Some(&totals[at]) == best).collect();
+        let chosen = (!equals.is_empty()).then(|| equals[chance as usize % equals.len()]);
+        let mut others: Vec<usize> = (0..totals.len()).filter(|&at| Some(at) != chosen).collect();
+        others.sort_by_key(|&at| std::cmp::Reverse(totals[at]));
+        let expected: Vec<usize> = chosen.into_iter().chain(others.into_iter().take(TOP - 1)).collect();
+        prop_assert_eq!(select_hosts(&totals, chance), expected);
+    }
 }

@@ -107,3 +107,30 @@ fn a_pod_deleted_in_flight_does_not_come_back() {
     queue.return_failed(tried, s(0));
     assert_eq!(queue.pending(), Pending::default());
 }
+
+#[test]
+fn each_way_into_a_queue_is_counted_under_what_brought_the_pod_there() {
+    let mut queue = queue(&[("a", 0)]);
+    refuse(&mut queue, "NodeResourcesFit", s(0));
+    queue.on_event(ClusterEvent::NodeAdded(node("2")), s(0));
+    queue.wake(s(60));
+    refuse(&mut queue, "NodeResourcesFit", s(60));
+    queue.flush_sleeping(s(400));
+    let failed = queue.pop(s(400)).unwrap();
+    queue.return_failed(failed, s(400));
+    let counted: Vec<_> = queue
+        .take_incoming()
+        .into_iter()
+        .map(|((queue, why), pods)| (queue, [why.0, why.1].concat(), pods))
+        .collect();
+    let expected = [
+        ("active", "BackoffComplete", 1),
+        ("active", "UnschedulablePodAdd", 1),
+        ("active", "UnschedulableTimeout", 1),
+        ("backoff", "NodeAdd", 1),
+        ("backoff", "ScheduleAttemptFailure", 1),
+        ("unschedulable", "ScheduleAttemptFailure", 2),
+    ];
+    assert_eq!(counted, expected.map(|(queue, why, pods)| (queue, why.to_owned(), pods)));
+    assert!(queue.take_incoming().is_empty(), "each is counted once");
+}

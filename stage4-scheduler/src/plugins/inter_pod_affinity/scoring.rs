@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::InterPodAffinity;
 use crate::framework::{MAX_NODE_SCORE, Normalize, PreScore, Scorer};
 use crate::listers::Listers;
-use crate::node_info::NodeInfo;
+use crate::node_info::{NodeInfo, PodList};
 use crate::pod_info::{AffinityTerm, PodInfo};
 use crate::snapshot::Snapshot;
 
@@ -64,7 +64,7 @@ pub(super) fn pre_score<'a>(
     }
     let listers = &*snapshot.listers;
     let mut weights = Weights::default();
-    let mut weigh_on = |node: &'a NodeInfo, others: &'a [std::sync::Arc<PodInfo>]| {
+    let mut weigh_on = |node: &'a NodeInfo, others: &'a PodList| {
         for other in others {
             weigh(plugin.hard_pod_affinity_weight, pod, other, listers, &mut |term, weight| {
                 weights.add(term, node, weight);
