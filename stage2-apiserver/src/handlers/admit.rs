@@ -23,6 +23,7 @@ use super::{Context, scale};
 use crate::admission::Attributes;
 use crate::admission::webhook::dispatch::{Report, Request, Rounds};
 use crate::admission::webhook::matcher::Objects;
+use crate::registry::{self, ResourceInfo};
 use crate::request_info::Query;
 use crate::strategies;
 
@@ -55,11 +56,17 @@ pub async fn mutate(
     Ok(())
 }
 
-/// As what webhooks see a write through `/scale`: as a Scale.
-fn scale_view(attributes: &Attributes) -> Option<Attributes> {
+/// As what webhooks see a write through `/scale`: as a Scale, of an object of this resource.
+fn scale_view(context: &Context, attributes: &Attributes) -> Option<(Attributes, &'static ResourceInfo)> {
     let scale = GroupVersionKind::new("autoscaling", "v1", "Scale");
-    let is_scale = attributes.subresource == "scale" && attributes.kind != scale;
-    is_scale.then(|| Attributes { kind: scale, ..attributes.clone() })
+    if attributes.subresource != "scale" || attributes.kind == scale {
+        return None;
+    }
+    let resource = &attributes.resource;
+    let (group, version, name) = (&resource.group, &resource.version, &resource.resource);
+    let built_in = registry::find(group, version, name);
+    let info = built_in.or_else(|| context.server.customs.find(group, version, name))?;
+    Some((Attributes { kind: scale, ..attributes.clone() }, info))
 }
 
 async fn mutate_by_webhooks(
@@ -70,12 +77,11 @@ async fn mutate_by_webhooks(
     old: Option<&Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    if let (Some(view), Some(whole)) = (scale_view(attributes), object.as_mut()) {
-        let mut scale = Some(scale::scale_of(whole));
-        let old = old.map(scale::scale_of);
+    if let (Some((view, info)), Some(whole)) = (scale_view(context, attributes), object.as_mut()) {
+        let mut scale = Some(scale::scale_of(info, whole));
+        let old = old.map(|old| scale::scale_of(info, old));
         Box::pin(mutate_by_webhooks(context, &view, options, &mut scale, old.as_ref(), rounds)).await?;
-        let replicas = scale.as_ref().and_then(|scale| scale.get_i64("/spec/replicas"));
-        whole.set("/spec/replicas", replicas.unwrap_or(0));
+        *whole = scale::with_replicas(info, whole, &scale.unwrap_or_default())?;
         return Ok(());
     }
     let server = &context.server;
@@ -129,8 +135,9 @@ async fn validate_with(
     let warnings = server.admission.validate(attributes, object, old, &server.stores)?;
     let request = Request { attributes, options, reader: &server.stores, metrics: &server.metrics };
     let mut report = Report::default();
-    if let Some(view) = scale_view(attributes) {
-        let (new, old) = (object.map(scale::scale_of), old.map(scale::scale_of));
+    if let Some((view, info)) = scale_view(context, attributes) {
+        let view_of = |object: &Object| scale::scale_of(info, object);
+        let (new, old) = (object.map(view_of), old.map(view_of));
         let request = Request { attributes: &view, ..request };
         let objects = Objects { new: new.as_ref(), old: old.as_ref() };
         let outcome = server.webhooks.validate(request, objects, &mut report).await;

@@ -151,7 +151,10 @@ fn replicas_path(resource: &ResourceInfo) -> String {
 }
 
 /// The object with the Scale's number of replicas.
-fn with_replicas(resource: &ResourceInfo, current: &Object, scale: &Object) -> Result<Object, Status> {
+///
+/// # Errors
+/// The number is negative.
+pub fn with_replicas(resource: &ResourceInfo, current: &Object, scale: &Object) -> Result<Object, Status> {
     let replicas = check_replicas(scale)?;
     let mut new = current.clone();
     new.set(&replicas_path(resource), replicas);
