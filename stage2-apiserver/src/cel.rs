@@ -27,7 +27,7 @@ pub mod kubernetes; // the functions that Kubernetes adds
 #[cfg(test)]
 mod tests;
 pub mod texts; // functions of texts
-pub mod types; // what may stand where
+pub mod overloads; // what may stand where
 pub mod value; // objects as values
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
@@ -35,7 +35,7 @@ use cel::parser::Parser;
 
 use check::Checker;
 use eval::{Budget, Evaluator, Outcome};
-use types::Type;
+use overloads::Type;
 use value::Value;
 
 /// What one evaluation may cost.

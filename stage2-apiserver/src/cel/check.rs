@@ -10,7 +10,7 @@ use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
 };
 
-use super::types::{self, Type};
+use super::overloads::{self, Type};
 use super::{functions, unescaped};
 
 /// Types an expression.
@@ -187,11 +187,11 @@ impl<'s, 'e> Checker<'s, 'e> {
             let found = self.check(argument);
             args.push(found);
         }
-        if let Some(found) = types::result(&name, is_member, &args) {
+        if let Some(found) = overloads::result(&name, is_member, &args) {
             return found;
         }
         let at = self.operator_position(expression, call);
-        if !types::is_function(&name) {
+        if !overloads::is_function(&name) {
             return self.report(at, format!("undeclared reference to '{name}' (in container '')"));
         }
         let shown: Vec<String> = args.iter().map(ToString::to_string).collect();
@@ -242,7 +242,7 @@ impl<'s, 'e> Checker<'s, 'e> {
                 let target = self.check(target);
                 let Type::Object(_) = target else {
                     let key = self.check(key);
-                    return types::result(operators::INDEX, false, &[target, key]);
+                    return overloads::result(operators::INDEX, false, &[target, key]);
                 };
                 self.check(key);
                 Some(Type::Dyn)

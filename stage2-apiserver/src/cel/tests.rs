@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::eval::Budget;
-use super::types::Type;
+use super::overloads::Type;
 use super::value::Value;
 use super::{PER_CALL_LIMIT, compile};
 use crate::custom_resources::structural::Schema;
