@@ -21,7 +21,7 @@ use stage1_kubectl::status::{ErrorType, FieldError};
 use super::openapi_validation::OldItems;
 use super::structural::Schema;
 use crate::cel::eval::{Budget, EvalError};
-use crate::cel::types::Type;
+use crate::cel::overloads::Type;
 use crate::cel::value::Value;
 use crate::cel::{self, PER_CALL_LIMIT, Program, RUNTIME_COST_BUDGET};
 use crate::validation::custom_resource_definition::rule_forms::go_rule;
