@@ -44,6 +44,7 @@ pub fn in_folder_or_path(dir: Option<&Path>, program: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "test: reads and writes files")]
 mod tests {
     use super::*;
 

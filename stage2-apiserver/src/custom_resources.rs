@@ -250,7 +250,7 @@ impl CustomResources {
 
     fn entry(&self, names: &definition::Names<'_>) -> &'static ResourceInfo {
         let mut entries = self.entries.lock();
-        *entries.entry(names.identity()).or_insert_with(|| {
+        entries.entry(names.identity()).or_insert_with(|| {
             let custom: &'static Custom =
                 Box::leak(Box::new(Custom { list_kind: names.list_kind(), current: ArcSwapOption::empty() }));
             Box::leak(Box::new(names.entry(custom)))

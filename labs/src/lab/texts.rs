@@ -20,6 +20,7 @@ pub(super) fn say(key: &str, values: Values<'_>) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "test: reads and writes files")]
 mod tests {
     use std::path::Path;
 

@@ -29,9 +29,11 @@ fn capital(text: &str) -> String {
     text[..1].to_uppercase() + &text[1..]
 }
 
+type Compute = fn() -> Vec<String>;
+
 /// By `id/predict` or `id/quiz`.
 fn computed() -> BTreeMap<&'static str, Vec<String>> {
-    let early: [(&str, fn() -> Vec<String>); 11] = [
+    let early: [(&str, Compute); 11] = [
         ("s1-url/predict", early::paths),
         ("s1-url/quiz", early::path_of_a_node),
         ("s1-apply/predict", early::a_field_that_left_the_file),
@@ -44,7 +46,7 @@ fn computed() -> BTreeMap<&'static str, Vec<String>> {
         ("s3-rollout/predict", early::limits_of_a_rollout),
         ("s4-schedule/predict", early::an_idle_node_that_is_promised),
     ];
-    let late: [(&str, fn() -> Vec<String>); 12] = [
+    let late: [(&str, Compute); 12] = [
         ("s4-refusal/predict", late::three_nodes_refuse),
         ("s4-queue/quiz", late::does_a_label_give_memory),
         ("s5-actions/predict", late::a_container_that_runs),

@@ -17,8 +17,8 @@
 //! 3. No webhook is called more than twice for one attempt of a write.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/admission/plugin/webhook/{generic,mutating,validating}`, `apiserver/pkg/admission/configuration`. Left out: client
-//! credentials for webhooks (`--admission-control-config-file`), `admission.k8s.io/v1beta1` reviews.
+//! `apiserver/pkg/admission/plugin/webhook/{generic,mutating,validating}`, `apiserver/pkg/admission/configuration`. Left out:
+//! `matchConditions` (a webhook is called as if all of them held), client credentials for webhooks (`--admission-control-config-file`), `admission.k8s.io/v1beta1` reviews.
 
 pub mod client;
 pub mod dispatch;

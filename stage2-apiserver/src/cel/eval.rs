@@ -271,13 +271,12 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
         let mut values = Vec::with_capacity(call.args.len() + 1);
         let mut name = call.func_name.clone();
-        match &call.target {
-            // `sets.contains(a, b)`: not a call on a value.
-            Some(target) => match namespace(&target.expr).filter(|space| !self.is_variable(space)) {
+        if let Some(target) = &call.target {
+            match namespace(&target.expr).filter(|space| !self.is_variable(space)) {
+                // `sets.contains(a, b)`: not a call on a value.
                 Some(space) => name = format!("{space}.{name}"),
                 None => values.push(self.eval(target)?),
-            },
-            None => {}
+            }
         }
         for argument in &call.args {
             values.push(self.eval(argument)?);

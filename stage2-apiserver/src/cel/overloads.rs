@@ -73,10 +73,7 @@ impl<'s> Type<'s> {
             Type::Object(schema) if schema.embedded_resource && matches!(name, "apiVersion" | "kind") => {
                 Some(Type::Plain("string"))
             }
-            Type::Object(schema) => match schema.properties.get(name) {
-                Some(property) => Some(Type::of(property)),
-                None => None,
-            },
+            Type::Object(schema) => schema.properties.get(name).map(Type::of),
             Type::Metadata => matches!(name, "name" | "generateName").then_some(Type::Plain("string")),
             Type::Optional(inner) => inner.field(name).map(|found| Type::Optional(Box::new(found))),
             _ => None,

@@ -62,7 +62,7 @@ pub fn kinds(
         served.iter().map(|version| intern(&names_of(*version))).collect();
     let is_only = versions.len() == 1;
     let make = |(version, info): (&&Value, &&'static ResourceInfo)| {
-        let mut kind = custom_kind(definition, version, *info, infos.clone());
+        let mut kind = custom_kind(definition, version, info, infos.clone());
         kind.is_converted = kind.has_defaults || !is_only;
         Arc::new(kind)
     };

@@ -78,7 +78,13 @@ enum Trouble {
     /// It couldn't be asked.
     Call(String),
     /// It, or what it answered, refuses the request.
-    Refused(Status),
+    Refused(Box<Status>),
+}
+
+impl Trouble {
+    fn refused(status: Status) -> Self {
+        Trouble::Refused(Box::new(status))
+    }
 }
 
 impl Webhooks {
@@ -152,13 +158,13 @@ impl Webhooks {
             return Ok(false);
         }
         let Some(current) = object else {
-            return Err(Trouble::Refused(Status::internal(format!(
+            return Err(Trouble::refused(Status::internal(format!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
                 webhook.name
             ))));
         };
         let seen = review::in_version(current, &request.attributes.resource, invocation).into_owned();
-        let Some(mut patched) = patched(&seen, &verdict.patch).map_err(Trouble::Refused)? else {
+        let Some(mut patched) = patched(&seen, &verdict.patch).map_err(Trouble::refused)? else {
             return Ok(false);
         };
         let own = Invocation {
@@ -217,7 +223,7 @@ impl Webhooks {
         objects: Objects<'_>,
     ) -> Result<Verdict, Trouble> {
         if request.attributes.dry_run && !matches!(webhook.side_effects.as_str(), "None" | "NoneOnDryRun") {
-            return Err(Trouble::Refused(Status::bad_request(format!(
+            return Err(Trouble::refused(Status::bad_request(format!(
                 "admission webhook {:?} does not support dry run",
                 webhook.name
             ))));
@@ -250,7 +256,7 @@ fn judged(webhook: &Webhook, verdict: Verdict, report: &mut Report) -> Result<Ve
     report.warnings.extend(verdict.warnings.iter().cloned());
     match verdict.allowed {
         true => Ok(verdict),
-        false => Err(Trouble::Refused(review::refusal(&webhook.name, verdict.result))),
+        false => Err(Trouble::refused(review::refusal(&webhook.name, verdict.result))),
     }
 }
 
@@ -278,7 +284,7 @@ fn settle(
             let refusal = Status::internal(format!("failed calling webhook {:?}: {why}", webhook.name));
             ("calling_webhook_error", 0, refusal)
         }
-        Err(Trouble::Refused(status)) => ("no_error", status.code, status),
+        Err(Trouble::Refused(status)) => ("no_error", status.code, *status),
     };
     request.metrics.webhooks.reject(RejectionLabels {
         name,
