@@ -63,7 +63,6 @@ pub struct Arrival {
     started: Instant,
 }
 
-// ANCHOR: filter-chain
 /// Takes one request through the chain. Never fails: a refusal is an answer.
 pub async fn handle(server: Arc<ApiServer>, peer: Peer, request: Request<Incoming>) -> Answer {
     let arrival = arrive(&request);
@@ -91,6 +90,7 @@ pub async fn handle(server: Arc<ApiServer>, peer: Peer, request: Request<Incomin
     account::answered(&server, &peer, &arrival, &seen, answer)
 }
 
+// ANCHOR: filter-chain
 /// The chain proper: each step refuses or passes on.
 async fn run(
     server: &Arc<ApiServer>,

@@ -1,7 +1,7 @@
 //! Whole lists, as objects that commands work on.
 //!
 //! # In Kubernetes
-//! `cli-runtime/pkg/resource/visitor.go`, which asks `client-go/tools/pager` ([`Client::list_all`](crate::client::Client::list_all)).
+//! `cli-runtime/pkg/resource/visitor.go`, which asks `client-go/tools/pager` (`Client::list_all`).
 
 use crate::context::Context;
 use crate::failure::Failure;
