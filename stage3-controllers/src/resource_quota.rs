@@ -6,10 +6,9 @@
 //! the last pod. But admission never sees an object go, and what it counted may fail to be stored. So this controller counts again,
 //! from nothing, what is there, and writes down the truth.
 //!
-//! The subtle thing is *when* it counts. A creation wakes it not: admission counted that one, and a count made between the reservation and the
-//! arrival of the object in our copy would give the reserved pod away a second time. A deletion wakes it, or a change that frees
-//! something (a pod that ended). A new limit is different: admission knows it only once this controller wrote it, so a second
-//! look follows soon after, for what slipped in meanwhile.
+//! The subtle thing is *when* it counts. A creation wakes it not, nor does the reservation in the quota's status: admission counted that
+//! one, and a count made between the reservation and the arrival of the object in our copy would give the reserved pod away a second
+//! time. A deletion wakes it, or a change that frees something (a pod that ended), or a new limit.
 //!
 //! # Invariants
 //! 1. `status.hard` is `spec.hard`; `status.used` has no other names.
@@ -46,8 +45,6 @@ use usage::Amounts;
 
 /// Everything is counted again this often, woken or not.
 pub const RESYNC_PERIOD: Duration = Duration::from_secs(5 * 60);
-/// The look after a new limit, for what came before admission knew of it.
-const AFTER_NEW_LIMIT: Duration = Duration::from_secs(1);
 
 /// All that a decision about one quota depends on.
 pub struct World {
@@ -150,12 +147,20 @@ fn wake_when_freed<K: Watched>(
     });
 }
 
+/// Whether a change of a quota asks for a count: what admission reserves in its status doesn't.
+fn asks_for_a_count(event: &Event<ResourceQuota>) -> bool {
+    !matches!(event, Event::Modified { old, new } if old.spec == new.spec)
+}
+
 impl Controller for ResourceQuotaController {
     const NAME: &'static str = "resourcequota-controller";
     type World = World;
 
     fn watch(self: &Arc<Self>, wakes: &mut Wakes<'_>) {
-        wakes.on_own::<ResourceQuota>();
+        wakes.on::<ResourceQuota>(|event| {
+            let quota = event.object().filter(|_| asks_for_a_count(event));
+            quota.map(|quota| quota.key()).into_iter().collect()
+        });
         wake_when_freed::<Pod>(wakes, self.quotas.clone(), |old, new| {
             use crate::pod::PodExt;
             !old.is_terminal() && new.is_terminal()
@@ -217,7 +222,7 @@ pub fn reconcile(world: &World) -> Vec<Action> {
         let status = ResourceQuotaStatus { hard: Some(limits), used: Some(used) };
         actions.push(Action::update_status(&ResourceQuota { status: Some(status), ..quota.clone() }));
     }
-    actions.push(Action::RequeueAfter(if new_limit { AFTER_NEW_LIMIT } else { RESYNC_PERIOD }));
+    actions.push(Action::RequeueAfter(RESYNC_PERIOD));
     actions
 }
 // ANCHOR_END: reconcile-resource-quota

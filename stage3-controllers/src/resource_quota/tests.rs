@@ -41,6 +41,19 @@ fn subject(set_up: fn(&mut Cluster)) -> Subject {
 }
 
 #[test]
+fn what_admission_reserves_asks_for_no_count_and_a_new_limit_does() {
+    let typed = |hard: &str, used: &str| {
+        let mut quota = quota("q", json!({"hard": {"pods": hard}}));
+        quota["status"] = json!({"hard": {"pods": "2"}, "used": {"pods": used}});
+        Arc::new(serde_json::from_value::<ResourceQuota>(quota).unwrap())
+    };
+    let change = |new| Event::Modified { old: typed("2", "0"), new };
+    assert!(!asks_for_a_count(&change(typed("2", "1"))));
+    assert!(asks_for_a_count(&change(typed("3", "0"))));
+    assert!(asks_for_a_count(&Event::Added(typed("2", "0"))));
+}
+
+#[test]
 fn promises_hold_for_quotas() {
     check(&subject(|cluster| {
         cluster.create(
