@@ -21,6 +21,7 @@ pub mod convert;
 pub mod create;
 pub mod delete;
 pub mod field_manager;
+pub mod fresh;
 pub mod get;
 pub mod list;
 pub mod namespaces;

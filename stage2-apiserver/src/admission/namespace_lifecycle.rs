@@ -4,8 +4,8 @@
 //! namespace from ever becoming empty.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go`. Left out: the live lookup for a cache that lags (ours is fed by the
-//! same process's store).
+//! `apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go`. Left out: the live lookup after a deletion (a
+//! DELETE answers when our cache has it).
 
 use stage1_kubectl::object::Object;
 use stage1_kubectl::status::{Status, StatusCause};

@@ -25,7 +25,7 @@ use crate::decode::decode_body;
 use crate::negotiation::body_format;
 use crate::store::deletion::{DeleteRequest, check_preconditions};
 use crate::store::{Deleted, Store, Updated};
-use crate::watch_cache::CachedObject;
+use crate::watch_cache::{At, CachedObject};
 
 /// Marks a namespace that still has finalizers of either sort; `None` when nothing holds it back.
 ///
@@ -48,7 +48,12 @@ where
         Ok(terminating(&cached.object, asked.now))
     });
     Ok(match marked.await? {
-        Updated::Kept(namespace) if is_held(&namespace.object) => Some(Deleted::Pending(namespace)),
+        Updated::Kept(namespace) if is_held(&namespace.object) => {
+            // Who has this answer makes nothing more in the namespace: admission must have heard of it. It is marked, whatever
+            // becomes of the waiting.
+            let _ = store.cacher().wait_for(At::NotOlderThan(namespace.revision)).await;
+            Some(Deleted::Pending(namespace))
+        }
         Updated::Kept(_) => None,
         Updated::Removed(last) => Some(Deleted::Removed(last)),
     })

@@ -35,10 +35,10 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
-use super::{Context, admit, convert, field_manager, policy};
-use crate::admission::{Attributes, ObjectReader, Operation};
+use super::{Context, admit, convert, field_manager, fresh, policy};
+use crate::admission::{Attributes, Operation};
 use crate::allocator::service::Transaction;
-use crate::registry::{self, ResourceInfo};
+use crate::registry::ResourceInfo;
 use crate::storage::Revision;
 use crate::store::{Store, Updated};
 use crate::strategies::create::{before_create, ensure_namespace, fill_object_meta_system_fields};
@@ -72,7 +72,8 @@ impl WriteRequest<'_> {
         strategies::Context { user: self.context.requester(), now: self.context.now }
     }
 
-    fn store(&self) -> Store {
+    /// Where its objects are.
+    pub fn store(&self) -> Store {
         self.context.server.stores.of(self.resource)
     }
 
@@ -128,28 +129,6 @@ impl WriteRequest<'_> {
     }
 }
 
-/// Admission reads caches; an object made a moment ago may not be in them yet.
-async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
-    let namespace = &request.context.info.namespace;
-    if !request.resource.namespaced || namespace.is_empty() {
-        return Ok(());
-    }
-    let stores = &request.context.server.stores;
-    let settle = |resource: &'static str| async move {
-        let info = registry::find("", "v1", resource).expect("a core resource");
-        stores.of(info).cacher().wait_for(At::Consistent).await
-    };
-    if stores.get("", "namespaces", "", namespace).is_none() {
-        settle("namespaces").await?;
-    }
-    if request.resource.resource == "pods"
-        && stores.get("", "serviceaccounts", namespace, "default").is_none()
-    {
-        settle("serviceaccounts").await?;
-    }
-    Ok(())
-}
-
 /// Whether managed fields are still to be brought up to date with what a write changes, or an apply did it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Books {
@@ -188,6 +167,7 @@ async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books)
         settle(request, transaction, outcome.is_ok() && !request.dry_run);
         match outcome {
             Ok(created) => {
+                fresh::gates_have_heard(request, &created).await;
                 let mut object = committed(request, &created);
                 if request.dry_run && !sent.resource_version().is_empty() {
                     // Nothing gave it another one.
@@ -210,7 +190,7 @@ async fn gates_of_create(
     books: Books,
 ) -> Result<(Object, Transaction), Status> {
     let strategy = request.strategy();
-    settle_caches(request).await?;
+    fresh::settle_caches(request).await?;
     ensure_namespace(&mut object, request.namespace())?;
     strategy.default(&mut object);
     strategies::create::wipe_object_meta_system_fields(&mut object);
@@ -224,6 +204,9 @@ async fn gates_of_create(
     let server = &request.context.server;
     let attributes = request.attributes(Operation::Create, request.resource.gvk());
     admit::mutate(request.context, &attributes, &mut object, None).await?;
+    // A webhook may not move it to where nobody asked whether this is allowed.
+    ensure_namespace(&mut object, request.namespace())?;
+    request.name = object.name().to_owned();
     policy::check_escalation(request.context, &object, None).await?;
     let context = request.strategy_context();
     let mut transaction = Transaction::default();
@@ -316,6 +299,7 @@ async fn update_with(
     if let (Updated::Removed(last), true) = (&updated, request.is_service()) {
         request.context.server.allocators.lock().release(&last.object);
     }
+    fresh::gates_have_heard(request, updated.object()).await;
     Ok(committed(request, updated.object()))
 }
 
