@@ -5,7 +5,7 @@
 //!
 //! A policy ([`policy`]) says how much of which request is written. Without one it is level Metadata: user, verb, object and outcome,
 //! never bodies, so that no Secret ends up in a log. A writer thread owns the file ([`file`]); a request hands it a line and goes on.
-//! When the disk is slower than the requests, lines are dropped and counted rather than requests held up.
+//! When the disk is slower than the requests, lines are dropped rather than requests held up.
 //!
 //! # Invariants
 //! 1. A line is one whole JSON object.

@@ -269,7 +269,11 @@ async fn a_level_without_seats_makes_its_own_wait_and_nobody_else() {
     admin.get(level).await;
     let refused = joe.send("GET", "/api/v1/namespaces/default/pods", &as_user("joe"), "").await;
     assert_eq!((refused.code, refused.header("retry-after").as_str()), (429, "1"), "{}", refused.text());
+    // What no kind has never becomes a label.
+    admin.get("/apis/made.example/v7/words/x/parts").await;
+    admin.get("/api/v1/namespaces/default/pods/x/inventions").await;
     let metrics = admin.get("/metrics").await.text();
+    assert!(!metrics.contains("made.example") && !metrics.contains("inventions"), "{metrics}");
     let counted = r#"apiserver_flowcontrol_rejected_requests_total{priority_level="global-default",flow_schema="global-default",reason="concurrency-limit"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
 }

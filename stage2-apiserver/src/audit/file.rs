@@ -60,8 +60,12 @@ impl RotatingFile {
             0 => DEFAULT_MAX_MEGABYTES << 20,
             bytes => bytes,
         };
-        if self.size > 0 && self.size + line.len() as u64 > limit {
-            self.rotate(Timestamp::now())?;
+        if self.size > 0
+            && self.size + line.len() as u64 > limit
+            && let Err(error) = self.rotate(Timestamp::now())
+        {
+            // The open file still takes lines: too long a log is better than none.
+            tracing::warn!(path = %self.path.display(), %error, "Cannot rotate the audit log");
         }
         self.file.write_all(line)?;
         self.size += line.len() as u64;
@@ -69,7 +73,11 @@ impl RotatingFile {
     }
 
     fn rotate(&mut self, now: Timestamp) -> std::io::Result<()> {
-        std::fs::rename(&self.path, backup_name(&self.path, now))?;
+        match std::fs::rename(&self.path, backup_name(&self.path, now)) {
+            // Somebody moved it, or an earlier try went no further than here.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.file = open(&self.path)?;
         self.size = 0;
         for old in expired(backups(&self.path)?, &self.rotation, now) {
@@ -147,6 +155,18 @@ mod tests {
         let old = backups(&path).expect("listed");
         assert_eq!(old.len(), 1);
         assert_eq!(std::fs::read_to_string(&old[0].1).expect("there"), "12345678\n");
+    }
+
+    #[test]
+    fn a_file_that_somebody_moved_is_made_anew() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("audit.log");
+        let rotation = Rotation { max_bytes: 10, ..Rotation::default() };
+        let mut file = RotatingFile::open(&path, rotation).expect("opened");
+        file.write_line(b"12345678\n").expect("written");
+        std::fs::rename(&path, directory.path().join("elsewhere")).expect("moved");
+        file.write_line(b"abcdefgh\n").expect("written");
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), "abcdefgh\n");
     }
 
     #[test]

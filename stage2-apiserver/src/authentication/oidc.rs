@@ -121,7 +121,7 @@ pub fn user(config: &Config, token: &Unverified, now: Timestamp) -> Result<UserI
         return Err("oidc: email not verified".into());
     }
     for (name, value) in &config.required_claims {
-        if token.text(name) != value {
+        if token.claims.get(name).and_then(Value::as_str) != Some(value.as_str()) {
             return Err(format!("oidc: required claim {name} value does not match"));
         }
     }
@@ -189,7 +189,13 @@ impl Oidc {
         if asked.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
             return Ok(());
         }
+        let outcome = self.fetch_keys().await;
+        // The time of the answer: whoever waited for a slow one doesn't ask again.
         *asked = Some(Instant::now());
+        outcome
+    }
+
+    async fn fetch_keys(&self) -> Result<(), String> {
         let issuer = self.config.issuer_url.trim_end_matches('/');
         let document = self.fetch(&format!("{issuer}/.well-known/openid-configuration")).await?;
         if document["issuer"].as_str() != Some(self.config.issuer_url.as_str()) {

@@ -24,6 +24,7 @@ use crate::audit::policy::{Chosen, Level, Stage};
 use crate::audit::{self, AuditEvent, bodies};
 use crate::handlers::respond::{self, Answer, BoxError};
 use crate::metrics::RequestLabels;
+use crate::registry;
 use crate::request_info::RequestInfo;
 use crate::server::{ApiServer, Peer};
 
@@ -165,17 +166,17 @@ impl HttpBody for Ending {
 
 fn observe(server: &ApiServer, arrival: &Arrival, code: StatusCode) {
     let info = &arrival.info;
+    // What no kind has is a client's word, whoever sent it: it must not become a label.
+    let found = registry::find(&info.api_group, &info.api_version, &info.resource)
+        .or_else(|| server.customs.find(&info.api_group, &info.api_version, &info.resource));
+    let known = |word: &str, is_known: bool| if is_known { word.to_owned() } else { String::new() };
+    let is_subresource = found.is_some_and(|kind| kind.subresource(&info.subresource).is_some());
     let labels = RequestLabels {
         verb: metrics_verb(info).into(),
-        group: info.api_group.clone(),
-        version: info.api_version.clone(),
-        // An unknown resource is a client's word; it must not become a label.
-        resource: if code == StatusCode::NOT_FOUND && info.name.is_empty() {
-            String::new()
-        } else {
-            info.resource.clone()
-        },
-        subresource: info.subresource.clone(),
+        group: known(&info.api_group, found.is_some()),
+        version: known(&info.api_version, found.is_some()),
+        resource: known(&info.resource, found.is_some()),
+        subresource: known(&info.subresource, is_subresource),
         scope: scope(info).into(),
         code: code.as_str().into(),
     };

@@ -29,6 +29,7 @@ pub mod watch;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -54,6 +55,11 @@ pub struct Server {
     leases: Leases,
 }
 
+/// Pause after a connection that couldn't be taken.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a client may take to introduce itself.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Listens on loopback until stopped; the answer is the address.
 ///
 /// # Errors
@@ -70,10 +76,16 @@ pub async fn listen(
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let expiry = lease::expire(server.clone());
     let serving = async move {
-        while let Ok((socket, _)) = listener.accept().await {
+        loop {
+            let Ok((socket, _)) = listener.accept().await else {
+                // No file left, most likely: others will be closed.
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
             let (server, acceptor) = (server.clone(), acceptor.clone());
             tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(socket).await else { return };
+                let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(socket));
+                let Ok(Ok(stream)) = handshake.await else { return };
                 let service = service_fn(move |request| answer(server.clone(), request));
                 let builder = http2::Builder::new(TokioExecutor::new());
                 let _ = builder.serve_connection(TokioIo::new(stream), service).await;

@@ -81,9 +81,13 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
             return Err(format!("{path}.providers: Required value: provider must contain at least one"));
         }
         for resource in &group.resources {
-            for prefix in prefixes(resource) {
-                rules.push(Rule { prefix, providers: providers.clone() });
+            let prefixes = prefixes(resource);
+            if prefixes.is_empty() {
+                // Left alone it would stay in the clear without a word.
+                return Err(format!("{path}.resources: Invalid value: {resource:?}: no such resource"));
             }
+            let rule = |prefix| Rule { prefix, providers: providers.clone() };
+            rules.extend(prefixes.into_iter().map(rule));
         }
     }
     Ok(rules)
@@ -150,9 +154,11 @@ fn prefixes(resource: &str) -> Vec<String> {
     let mut found: Vec<String> = registry::all().filter(chosen).map(|info| info.key_prefix(None)).collect();
     found.sort();
     found.dedup();
-    match (found.is_empty(), name) {
-        // A custom resource's, or one that nobody has: where its objects would be.
-        (true, name) if name != "*" && !group.is_empty() => vec![format!("/registry/{group}/{name}/")],
-        _ => found,
+    // Custom resources', or those of a group that nobody has yet: where their objects would be.
+    match name {
+        "*" if !group.is_empty() => found.push(format!("/registry/{group}/")),
+        name if found.is_empty() && !group.is_empty() => found.push(format!("/registry/{group}/{name}/")),
+        _ => {}
     }
+    found
 }

@@ -122,4 +122,11 @@ fn a_wrong_file_is_refused_without_showing_a_key() {
         (prefixes[0].as_str(), prefixes.last().map(String::as_str)),
         ("/registry/secrets/", Some("/registry/example.com/widgets/"))
     );
+    let rules = parse(&file("  - identity: {}\n").replace("secrets", "'*.example.com'")).expect("a file");
+    assert_eq!(rules[0].prefix, "/registry/example.com/");
+    let refused = parse(&file("  - identity: {}\n").replace("secrets", "secrts"));
+    assert_eq!(
+        refused.err().as_deref(),
+        Some("resources[0].resources: Invalid value: \"secrts\": no such resource")
+    );
 }

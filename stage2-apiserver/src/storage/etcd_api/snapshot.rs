@@ -36,7 +36,8 @@ pub async fn serve(server: &Server) -> Result<Response<Body>, Failure> {
         (b"scheduledCompactRev".to_vec(), key_of(page.revision)),
     ];
     let mut file = bolt::database(&[("key", items), ("meta", meta)]);
-    file.extend(Sha256::digest(file.clone()));
+    let sum = Sha256::digest(&file);
+    file.extend(sum);
     let (header, total) = (server.header().await?, file.len());
     let file = Bytes::from(file);
     let chunks = (0..total).step_by(CHUNK_BYTES).map(move |from| {
