@@ -16,7 +16,8 @@
 //!
 //! # In Kubernetes
 //! `pkg/kubeapiserver/options/plugins.go` (the order), `plugin/pkg/admission/*`. Programs outside ([`webhook`]) are asked after
-//! all plugins. Left out: EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
+//! all plugins. Left out: ValidatingAdmissionPolicy and
+//! MutatingAdmissionPolicy (stored, not evaluated), EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
 
 pub mod always_pull_images;
 pub mod certificates;

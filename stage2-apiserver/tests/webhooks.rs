@@ -75,6 +75,23 @@ async fn webhooks_change_in_order_and_those_that_asked_for_it_look_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_moves_no_object_into_another_namespace() {
+    let behaviour: Behaviour = Arc::new(|_, request| {
+        patch(request, json!([{ "op": "replace", "path": "/metadata/namespace", "value": "kube-system" }]))
+    });
+    let (_cluster, mut client, server) = begin(&["127.0.0.1"], behaviour).await;
+    let hooks = vec![hook(&server, "move", json!({}))];
+    configure(&mut client, "MutatingWebhookConfiguration", "m", hooks).await;
+    let refused = client.json("POST", MAPS, &map("a")).await;
+    assert_eq!(refused.code, 400, "{}", refused.text());
+    assert!(
+        refused.text().contains("does not match the namespace sent on the request"),
+        "{}",
+        refused.text()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_fails_refuses_or_not_and_a_dry_run_has_no_side_effects() {
     let (_cluster, mut client, server) = begin(&["127.0.0.1"], Arc::new(|_, _| (500, String::new()))).await;
     let open = json!({ "failurePolicy": "Ignore" });

@@ -126,8 +126,6 @@ pub struct Webhook {
     pub place: Place,
     /// CA of its certificate, PEM; the system's when empty.
     pub ca_bundle: Vec<u8>,
-    /// `name` and `expression` of conditions in CEL.
-    pub match_conditions: Vec<(String, String)>,
 }
 
 impl Webhook {
@@ -150,11 +148,6 @@ impl Webhook {
                 port: number("/clientConfig/service/port", 443),
             },
         };
-        let conditions = hook.pointer("/matchConditions").and_then(Value::as_array);
-        let condition = |condition: &Value| {
-            let part = |name: &str| condition[name].as_str().unwrap_or("").to_owned();
-            (part("name"), part("expression"))
-        };
         Webhook {
             configuration: configuration.to_owned(),
             name: text("/name"),
@@ -168,7 +161,6 @@ impl Webhook {
             reinvoke: text("/reinvocationPolicy") == "IfNeeded",
             place,
             ca_bundle: STANDARD.decode(text("/clientConfig/caBundle")).unwrap_or_default(),
-            match_conditions: conditions.into_iter().flatten().map(condition).collect(),
         }
     }
 }

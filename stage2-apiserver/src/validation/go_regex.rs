@@ -6,14 +6,36 @@
 //! # In Kubernetes
 //! Go's `regexp`. Left out: `\Q…\E` and `\C`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use regex::Regex;
 
-/// Compiles a pattern.
+/// Patterns that a thread remembers at most.
+const REMEMBERED: usize = 256;
+
+thread_local! {
+    /// Rules are judged over and over, often once an item: their patterns are compiled once.
+    static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+}
+
+/// Compiles a pattern, or gives the one that was compiled before.
 ///
 /// # Errors
 /// What Go says of it.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
-    Regex::new(&ascii_classes(pattern)).map_err(|error| in_the_words_of_go(pattern, &error.to_string()))
+    if let Some(regex) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
+        return Ok(regex);
+    }
+    let regex = Regex::new(&ascii_classes(pattern))
+        .map_err(|error| in_the_words_of_go(pattern, &error.to_string()))?;
+    COMPILED.with_borrow_mut(|known| {
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(pattern.to_owned(), regex.clone());
+    });
+    Ok(regex)
 }
 
 /// Writes out the Perl classes, which are ASCII in Go.

@@ -135,7 +135,9 @@ impl Webhooks {
             }
             settle(webhook, Sort::Mutating, &at, outcome.map(drop), request, report)?;
         }
-        rounds.last.clone_from(object);
+        if rounds.changed {
+            rounds.last.clone_from(object);
+        }
         Ok(())
     }
 

@@ -72,13 +72,14 @@ pub fn should_call(
     reader: &dyn ObjectReader,
 ) -> Result<Option<Invocation>, Status> {
     let in_namespace = namespace_fits(webhook.namespace_selector.as_ref(), attributes, objects, reader);
-    if in_namespace == Ok(false) || !object_fits(webhook.object_selector.as_ref(), objects)? {
+    let in_objects = object_fits(webhook.object_selector.as_ref(), objects);
+    if in_namespace == Ok(false) || in_objects == Ok(false) {
         return Ok(None);
     }
     let Some(invocation) = invocation(&webhook.rules, webhook.equivalent, attributes) else {
         return Ok(None);
     };
-    in_namespace.map(|_| Some(invocation))
+    in_namespace.and(in_objects).map(|_| Some(invocation))
 }
 
 /// The first rule that matches the request's resource, or one that is the same in another version.
