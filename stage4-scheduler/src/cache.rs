@@ -154,6 +154,9 @@ impl Cache {
 
     /// Drops assumed pods whose confirmation never came; returns them.
     pub fn expire(&mut self, now: Duration) -> Vec<Arc<PodInfo>> {
+        if self.time_to_live.is_none() {
+            return Vec::new();
+        }
         let late = |state: &PodState| state.assumed && state.deadline.is_some_and(|deadline| deadline <= now);
         let uids: Vec<_> =
             self.pods.iter().filter(|(_, state)| late(state)).map(|(uid, _)| uid.clone()).collect();

@@ -285,7 +285,6 @@ impl World {
 
     fn pass(&mut self, time: Duration) {
         self.now += time;
-        self.state.cache.expire(self.now);
         self.state.queue.flush_sleeping(self.now);
     }
 
@@ -332,7 +331,6 @@ proptest! {
         world.hear_all();
         for _ in 0..40 {
             world.now += Duration::from_millis(500);
-            world.state.cache.expire(world.now);
             while world.try_one(Binding::Written) {
                 world.hear_all();
             }
