@@ -9,7 +9,7 @@
 //! 3. While nothing changes, nothing is written and no file is read: the folder's own entries are compared.
 //!
 //! # In Kubernetes
-//! The kubelet's static pods. Left out: events of the file system (the folder is read anew, five times a second).
+//! The kubelet's static pods. Left out: events of the file system (the folder's entries are compared, five times a second).
 #![expect(clippy::disallowed_methods, reason = "shell: runs processes and reads the clock")]
 
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use stage1_kubectl::state_dir::StateDir;
 
 use crate::lab::answer::Evidence;
@@ -64,8 +64,11 @@ pub(super) fn audit_length(state_dir: &StateDir) -> u64 {
 /// The audit log from a place on. A guard that can't be looked at is no guard that held: an error.
 pub(super) fn audit_log(state_dir: &StateDir, from: u64) -> anyhow::Result<String> {
     let path = audit_file(state_dir);
-    let read = || -> std::io::Result<Vec<u8>> {
+    let read = || -> anyhow::Result<Vec<u8>> {
         let mut file = std::fs::File::open(&path)?;
+        let length = file.metadata()?.len();
+        ensure!(length >= from, "the audit log was rotated since the lab began");
+        ensure!(length - from <= MAX_AUDIT_BYTES, "the audit log grew by more than {MAX_AUDIT_BYTES} bytes");
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
         file.take(MAX_AUDIT_BYTES).read_to_end(&mut bytes)?;
@@ -73,4 +76,20 @@ pub(super) fn audit_log(state_dir: &StateDir, from: u64) -> anyhow::Result<Strin
     };
     let bytes = read().with_context(|| path.display().to_string())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_was_rotated_since_is_no_guard_that_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(Some(dir.path().to_owned())).unwrap();
+        std::fs::create_dir_all(state_dir.logs()).unwrap();
+        std::fs::write(audit_file(&state_dir), "before\nafter\n").unwrap();
+        assert_eq!(audit_log(&state_dir, 7).unwrap(), "after\n");
+        std::fs::write(audit_file(&state_dir), "new\n").unwrap();
+        assert!(format!("{:#}", audit_log(&state_dir, 7).unwrap_err()).contains("rotated"));
+    }
 }

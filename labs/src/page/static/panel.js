@@ -53,8 +53,8 @@ function disconnect() {
 /** Whether a step changes anything here: it is about an object that is shown or new, or may tell of new relatives. */
 function concerns(step) {
   if (step.object.startsWith("Event ") || step.object.startsWith("Lease ")) return false;
-  const told = panel.objects.some((one) => one.object === step.object);
-  return !told || step.decided === "deleted" || step.stage === 3 || step.object === shownObject() || panel.relatives.has(step.object);
+  const known = panel.objects.find((one) => one.object === step.object);
+  return !known || known.ended || step.decided === "deleted" || step.stage === 3 || step.object === shownObject() || panel.relatives.has(step.object);
 }
 
 function soon() {
