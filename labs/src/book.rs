@@ -3,7 +3,7 @@
 //! mdbook copies an unknown anchor, an unclosed one or a missing file into the page as if nothing had happened. A reader
 //! would see a hole where the code should be, so our check fails on each of them, on a Rust block that is no include
 //! (it would rot), on a link to a page or heading that isn't there, on a test that is named but gone, and on a block without contents.
-//! [`chapter`] holds chapters to their template, [`front_matter`] compares what is said about a chapter with the chapter, [`appendix`] makes the pages that are collected from module docs, [`console`] takes
+//! [`chapter`] holds chapters to their template, [`front_matter`] compares what is said about a chapter with the chapter, [`reading`] says how long a page takes, [`appendix`] makes the pages that are collected from module docs, [`console`] takes
 //! blocks of commands apart, so that a test can run them.
 //!
 //! # Invariants
@@ -22,6 +22,7 @@ pub mod chapter;
 pub mod console;
 pub mod front_matter;
 mod headings;
+pub mod reading;
 #[cfg(test)]
 mod tests;
 

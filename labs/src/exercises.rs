@@ -23,6 +23,11 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 
+use crate::lab::texts::say;
+use crate::texts::Values;
+
+mod experiments;
+
 /// How often `watch` looks for a saved file.
 const POLL: Duration = Duration::from_millis(500);
 
@@ -53,6 +58,11 @@ pub enum ExerciseCommand {
     },
     /// What you reached, as JSON
     Progress,
+    /// Make the experiments of the book's chapters ("Your turn") and see that their tests fail; sources are put back
+    Experiments {
+        /// Only these chapters, by id (s6-names)
+        chapters: Vec<String>,
+    },
 }
 
 /// What a learner reached in one exercise.
@@ -83,7 +93,7 @@ impl Exercises {
     /// It is in none.
     pub fn find(start: &Path) -> anyhow::Result<Self> {
         let root = start.ancestors().find(|dir| dir.join("exercises/controller/TASK.md").exists());
-        let root = root.context("no exercises/ here: run this inside of the repository")?.to_owned();
+        let root = root.with_context(|| say("exercise.no-tree", &[]))?.to_owned();
         Ok(Self { progress: root.join("target/exercises.json"), root })
     }
 
@@ -107,6 +117,9 @@ impl Exercises {
     pub fn run(&self, command: &ExerciseCommand) -> anyhow::Result<(bool, String)> {
         let text = match command {
             ExerciseCommand::Run { name } => return self.check(name),
+            ExerciseCommand::Experiments { chapters } => {
+                return Ok((experiments::run(&self.root, chapters)?, String::new()));
+            }
             ExerciseCommand::List => self.list()?,
             ExerciseCommand::Watch { name } => self.watch(name)?,
             ExerciseCommand::Hint { name } => self.hint(name)?,
@@ -123,13 +136,13 @@ impl Exercises {
             let task = self.read(&name, "TASK.md")?;
             let reached = progress.get(&name).cloned().unwrap_or_default();
             let state = match (reached.passed, reached.runs) {
-                (true, _) => "done",
-                (false, 0) => "new",
-                (false, _) => "begun",
+                (true, _) => say("exercise.done", &[]),
+                (false, 0) => say("exercise.new", &[]),
+                (false, _) => say("exercise.begun", &[]),
             };
             let _ = writeln!(text, "{name:<18} {state:<6} {}", title(&task));
         }
-        text.push_str("\nlabs exercises run NAME shows a task and checks your answer.\n");
+        let _ = writeln!(text, "\n{}", say("exercise.list-end", &[]));
         Ok(text)
     }
 
@@ -137,7 +150,8 @@ impl Exercises {
         let task = self.read(name, "TASK.md")?;
         let package = format!("exercise-{name}");
         // The first build takes minutes: cargo says what it does, and the checks are told by their names.
-        eprintln!("Checking exercises/{name}/src/answer.rs …");
+        let named: Values<'_> = &[("name", &name)];
+        eprintln!("{}", say("exercise.checking", named));
         let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .args(["test", "-p", &package, "--features", &format!("{package}/check"), "--test", "check"])
             .current_dir(&self.root)
@@ -149,10 +163,8 @@ impl Exercises {
             reached.passed |= passed;
         })?;
         let text = match passed {
-            true => format!("\n{name}: all checks pass. Compare with exercises/{name}/src/solution.rs.\n"),
-            false => format!(
-                "\n{task}\nNot yet. Write exercises/{name}/src/answer.rs; stuck? labs exercises hint {name}\n"
-            ),
+            true => format!("\n{}\n", say("exercise.passed", named)),
+            false => format!("\n{task}\n{}\n", say("exercise.not-yet", named)),
         };
         Ok((passed, text))
     }
@@ -166,7 +178,7 @@ impl Exercises {
             if passed {
                 return Ok(text);
             }
-            eprintln!("{text}Waiting for you to save {} (Ctrl-C ends).", file.display());
+            eprintln!("{text}{}", say("exercise.waiting", &[("file", &file.display())]));
             while modified(&file) == before {
                 std::thread::sleep(POLL);
             }
@@ -176,29 +188,31 @@ impl Exercises {
     fn hint(&self, name: &str) -> anyhow::Result<String> {
         let text = self.read(name, "HINTS.md")?;
         let hints = hints(&text);
-        ensure!(!hints.is_empty(), "exercise {name} has no hints");
+        ensure!(!hints.is_empty(), say("exercise.no-hints", &[("name", &name)]));
         let given = self.progress().get(name).map_or(0, |reached| reached.hints);
         let at = given % hints.len();
         self.note(name, |reached| reached.hints += 1)?;
-        Ok(format!("Hint {} of {}: {}\n", at + 1, hints.len(), hints[at]))
+        let places: Values<'_> = &[("number", &(at + 1)), ("count", &hints.len()), ("hint", &hints[at])];
+        Ok(format!("{}\n", say("exercise.hint", places)))
     }
 
     fn reset(&self, name: &str) -> anyhow::Result<String> {
         let (answer, starter) = (self.file(name, "src/answer.rs")?, self.read(name, "src/starter.rs")?);
         if std::fs::read_to_string(&answer).is_ok_and(|own| own == starter) {
-            return Ok(format!("{name} is as it was.\n"));
+            return Ok(format!("{}\n", say("exercise.as-it-was", &[("name", &name)])));
         }
         let kept = self.root.join("target").join(format!("{name}-answer.rs"));
         std::fs::create_dir_all(self.root.join("target"))?;
         std::fs::copy(&answer, &kept)?;
         std::fs::write(&answer, starter)?;
-        Ok(format!("{name} is as it was; yours is in {}.\n", kept.display()))
+        let places: Values<'_> = &[("name", &name), ("file", &kept.display())];
+        Ok(format!("{}\n", say("exercise.kept", places)))
     }
 
     fn file(&self, name: &str, file: &str) -> anyhow::Result<PathBuf> {
         let names = self.names()?;
         if !names.iter().any(|known| known == name) {
-            bail!("there is no exercise {name:?}: {}", names.join(", "));
+            bail!(say("exercise.unknown", &[("name", &name), ("names", &names.join(", "))]));
         }
         Ok(self.root.join("exercises").join(name).join(file))
     }

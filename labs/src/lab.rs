@@ -18,7 +18,7 @@
 /// The closed list of mechanisms that a diagnosis may name.
 pub mod vocabulary;
 /// The sentences that labs say.
-mod texts;
+pub(crate) mod texts;
 /// A lab as its file says it.
 pub mod catalog;
 /// Names and numbers that vary with a seed.

@@ -49,11 +49,7 @@ fn exercises(command: &ExerciseCommand) -> anyhow::Result<(bool, String)> {
 fn cluster(state_dir: Option<PathBuf>) -> anyhow::Result<String> {
     stage1_kubectl::logging::init(&LogOptions::default())?;
     lab::cluster::run(state_dir, |state_dir| {
-        let kubeconfig = lab::learner::kubeconfig(state_dir);
-        let lines = format!(
-            "The lab cluster is ready. In another terminal:\n  export KUBECONFIG={}\n  labs list\n  labs start SYMPTOM\nCtrl-C stops it.\n",
-            kubeconfig.display()
-        );
+        let lines = lab::learner::welcome(state_dir);
         let _ = std::io::stdout().write_all(lines.as_bytes());
         let _ = std::io::stdout().flush();
     })?;

@@ -1,6 +1,7 @@
-//! Texts: every sentence that the page and the labs say, by key, out of a data file.
+//! Texts: what the page, the labs and the exercises say, by key, out of a data file.
 //!
-//! A translation is another such file and nothing else: no sentence stands in the code. A text has places in braces (`{stage}`), which are
+//! A translation is another such file. What stays in the code: the help texts of flags (clap's), what goes wrong at a start, and the
+//! meanings of mechanisms (`kubectl why`'s). A text has places in braces (`{stage}`), which are
 //! filled in one pass, so that what is filled in is never taken for a place itself.
 //!
 //! # Invariants

@@ -244,6 +244,27 @@ fn what_is_said_about_a_chapter_agrees_with_the_chapter_the_sources_and_the_labs
 }
 
 #[test]
+fn the_triage_page_leads_to_every_lab_that_there_is_and_to_no_other() {
+    let tree = tree();
+    let page = &tree[Path::new("book/src/triage.md")];
+    let (_, part) = page.split_once("\n## Which lab?\n").unwrap();
+    let part = part.split("\n## ").next().unwrap();
+    let started: std::collections::BTreeSet<&str> =
+        part.split("`labs start ").skip(1).filter_map(|rest| rest.split('`').next()).collect();
+    let known = symptoms(&tree);
+    assert_eq!(started, known.iter().map(String::as_str).collect(), "symptoms");
+    let ids: Vec<&str> = tree
+        .keys()
+        .filter(|path| path.starts_with("labs/catalog") && path.extension().is_some_and(|e| e == "yaml"))
+        .filter_map(|path| path.file_stem()?.to_str())
+        .filter(|id| !id.starts_with('0'))
+        .collect();
+    let (last, first) = ids.split_last().unwrap();
+    let list = format!("today: {} and {last}.", first.join(", "));
+    assert!(part.contains(&list), "{list}");
+}
+
+#[test]
 fn the_recording_points_to_lines_that_record_steps() {
     let tree = tree();
     let file = Path::new(story::RECORDING_FILE);

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! 1. Every call is idempotent.
-//! 2. A node's heartbeat, which changes nothing that a plugin looks at, wakes nobody.
+//! 2. A node's heartbeat, which changes nothing that a plugin or an extender looks at, wakes nobody.
 //!
 //! # In Kubernetes
 //! `pkg/scheduler/eventhandlers.go`. Left out: DynamicResources, custom resources as event sources.
@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::cache::Cache;
 use crate::framework::ClusterEvent;
-use crate::node_info::NodeInfo;
+use crate::framework::events::node_scheduling_properties_change;
 use crate::pod_info::PodInfo;
 use crate::profiles::Profiles;
 use crate::scheduling_queue::SchedulingQueue;
@@ -86,7 +86,7 @@ impl State {
         let Some(new) = self.cache.node(&name).cloned() else { return };
         match before {
             None => self.queue.on_event(ClusterEvent::NodeAdded(new), now),
-            Some(old) if node_matters(&old, &new) => {
+            Some(old) if node_scheduling_properties_change(&old, &new).is_some() => {
                 self.queue.on_event(ClusterEvent::NodeUpdated { old, new }, now);
             }
             Some(_) => {}
@@ -111,11 +111,4 @@ fn matters(old: &PodInfo, new: &PodInfo) -> bool {
     old.labels() != new.labels()
         || old.requests != new.requests
         || old.is_terminating() != new.is_terminating()
-}
-
-fn node_matters(old: &NodeInfo, new: &NodeInfo) -> bool {
-    old.labels() != new.labels()
-        || old.taints() != new.taints()
-        || old.unschedulable() != new.unschedulable()
-        || old.allocatable() != new.allocatable()
 }

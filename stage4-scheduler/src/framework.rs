@@ -36,6 +36,8 @@ use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
+pub mod events;
+
 /// The highest score of one plugin for one node. Larger and a plugin's weight loses its meaning.
 pub const MAX_NODE_SCORE: i64 = 100;
 
@@ -204,7 +206,7 @@ pub fn normalize_proportionally(scores: &mut [i64], reverse: bool) {
 pub enum ClusterEvent {
     /// A node appeared.
     NodeAdded(Arc<NodeInfo>),
-    /// A node changed (labels, taints, allocatable, unschedulable).
+    /// A node changed (allocatable, labels, taints, conditions, annotations, or it was uncordoned).
     NodeUpdated {
         /// As it was.
         old: Arc<NodeInfo>,

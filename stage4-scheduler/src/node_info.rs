@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 
 use crate::pod_info::{HostPort, PodInfo};
 use crate::resource::Resource;
@@ -118,6 +118,20 @@ impl NodeInfo {
     pub fn unschedulable(&self) -> bool {
         let spec = self.object.as_ref().and_then(|object| object.node.spec.as_ref());
         spec.is_some_and(|spec| spec.unschedulable == Some(true))
+    }
+
+    /// The node's conditions.
+    pub fn conditions(&self) -> &[NodeCondition] {
+        self.object
+            .as_ref()
+            .and_then(|object| object.node.status.as_ref())
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// The node's annotations.
+    pub fn annotations(&self) -> Option<&BTreeMap<String, String>> {
+        self.object.as_ref().and_then(|object| object.node.metadata.annotations.as_ref())
     }
 
     /// What pods may use together.

@@ -160,7 +160,8 @@ impl SchedulingQueue {
             // Its spec is as it was: only somebody else's status update.
             Stay::Same if !self.profiles.gated(&pod.info) => self.put_back(pod, now),
             _ if pod.rejectors.is_empty() || self.helps(&pod, &event) => {
-                self.put_ready(pod, incoming::POD_UPDATE, now)
+                let why = incoming::pod_update(&old, &pod.info);
+                self.put_ready(pod, why, now)
             }
             _ => self.put_back(pod, now),
         }

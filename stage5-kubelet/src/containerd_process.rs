@@ -52,6 +52,8 @@ use keeper::Keeper;
 
 /// containerd answers within 0.2 s on an idle machine.
 const START_DEADLINE: Duration = Duration::from_secs(30);
+/// An old one that is asked whether it still answers.
+const ADOPT_DEADLINE: Duration = Duration::from_secs(5);
 /// After SIGTERM; then SIGKILL.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// What can go wrong.
@@ -126,11 +128,19 @@ impl ContainerdProcess {
             let node = &layout.node_name;
             if !has_environment(pid, &environment) {
                 info!(node, "Containerd of an earlier run has another way to registries, starting a new one");
-                end(pid, || running(&layout).is_none()).await;
-            } else if answers(&layout, Duration::from_secs(2)).await {
+            } else if answers(&layout, ADOPT_DEADLINE).await {
                 info!(node, pid = pid.as_raw(), "Adopted containerd of an earlier run");
                 return Ok(Self { keeper: Keeper::start(layout.clone(), environment, pid, None), layout });
+            } else {
+                warn!(
+                    node,
+                    pid = pid.as_raw(),
+                    "Containerd of an earlier run does not answer, starting a new one"
+                );
             }
+            // Two on one folder: the second would wait for the first one's database for ever, while the first one answers
+            // in its place.
+            end(pid, || running(&layout).is_none()).await;
         }
         write(&layout.config_path(), &layout.config_toml(machine))?;
         write(&layout.log_path(), "")?;

@@ -5,9 +5,14 @@
 //!
 //! The loop itself never waits for a pod. It holds the table of workers, admits new pods and hands on news.
 //!
+//! The subtle thing is the first second of a kubelet that was killed. Its pods run; the list of them is there before the loop
+//! has heard of each. Who took the table of workers for the list would remove the containers and the logs of a pod whose
+//! turn comes a moment later, and the pod would begin anew with a `restartCount` of 0.
+//!
 //! # Invariants
 //! 1. Every pod that is bound here has one worker, until it is gone from the API server and from the runtime.
-//! 2. What the runtime has and nobody wants is removed, but only after the API server's list is complete.
+//! 2. What the runtime has and nobody wants is removed, but only after the API server's list is complete, and by that list.
+//! 3. The runtime is asked before the first pod is admitted: one that runs already is not asked whether it fits.
 //!
 //! # In Kubernetes
 //! `syncLoop` and `syncLoopIteration` in `pkg/kubelet/kubelet.go`, `HandlePodCleanups` in `kubelet_pods.go`.
@@ -64,6 +69,7 @@ pub async fn run(
         snapshot: Snapshot::default(),
         shutdown: shutdown.clone(),
     };
+    this.relist().await;
     loop {
         tokio::select! {
             event = pods.next() => match event {
@@ -194,10 +200,10 @@ impl SyncLoop {
         if !self.kubelet.pods.has_synced() {
             return;
         }
-        let present: HashSet<String> = self.snapshot.pod_uids().into_iter().map(str::to_owned).collect();
-        self.removing.retain(|uid| present.contains(uid));
-        for uid in present {
-            if uid.is_empty() || self.workers.contains_key(&uid) || !self.removing.insert(uid.clone()) {
+        let present = self.snapshot.pod_uids();
+        self.removing.retain(|uid| present.contains(uid.as_str()));
+        for uid in self.unwanted() {
+            if !self.removing.insert(uid.clone()) {
                 continue;
             }
             info!(pod_uid = uid, "Removing a pod that is not bound to this node any more");
@@ -205,6 +211,18 @@ impl SyncLoop {
             tokio::spawn(async move { kubelet.remove_pod_remains(&uid).await });
         }
     }
+
+    // ANCHOR: unwanted-pods
+    /// UIDs of pods that the runtime has and nobody wants. A pod of the API server's list is wanted, whether or not its
+    /// event has been handled yet.
+    fn unwanted(&self) -> Vec<String> {
+        let listed = self.kubelet.pods.list();
+        let wanted: HashSet<&str> =
+            listed.iter().map(|p| p.pod_uid()).filter(|uid| !self.rejected.contains_key(*uid)).collect();
+        let keep = |uid: &str| uid.is_empty() || self.workers.contains_key(uid) || wanted.contains(uid);
+        self.snapshot.pod_uids().into_iter().filter(|uid| !keep(uid)).map(str::to_owned).collect()
+    }
+    // ANCHOR_END: unwanted-pods
 }
 
 /// Conditions that others set; a readiness gate may wait for one.
@@ -218,3 +236,6 @@ fn foreign_conditions(pod: &Pod) -> Vec<(&str, &str)> {
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
+
+#[cfg(test)]
+mod tests;

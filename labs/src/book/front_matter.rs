@@ -10,6 +10,8 @@
 //! # Invariants
 //! 1. A chapter needs only chapters that stand before it.
 //! 2. What is red before a task is what the task's checks are called.
+//! 3. What an experiment changes stands in its file, once: the change can be made.
+//! 4. Minutes to read lie near what the page's length gives, minutes for labs are the labs' own.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
@@ -57,7 +59,7 @@ pub struct FrontMatter {
     pub quiz: Question,
 }
 
-/// Minutes; `measured` counts the readers that they were measured with, 0 is a guess.
+/// Minutes; `measured` counts the readers that they were measured with; 0: computed from the page's length and the labs' files, or guessed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Minutes {
@@ -65,7 +67,7 @@ pub struct Minutes {
     pub read: u32,
     /// For the task.
     pub task: u32,
-    /// For the labs.
+    /// For the labs: of each symptom the longest.
     pub lab: u32,
     /// Readers.
     pub measured: u32,
@@ -97,6 +99,19 @@ pub struct Task {
     pub files_to_edit: Vec<String>,
     /// Tests that fail: before the exercise, or with the experiment.
     pub expected_red: Vec<String>,
+    /// The experiment itself: what to change in the first file.
+    #[serde(default)]
+    pub change: Vec<Change>,
+}
+
+/// A change of a source.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// What stands there, once.
+    pub from: String,
+    /// What stands there then.
+    pub to: String,
 }
 
 /// Where an answer comes from.
@@ -130,6 +145,7 @@ pub enum Key {
 pub struct LabFacts {
     easy: bool,
     twin: bool,
+    minutes: u32,
 }
 
 /// The symptoms of the catalogue.
@@ -143,6 +159,8 @@ pub fn lab_facts(tree: &Tree) -> BTreeMap<String, LabFacts> {
         let known = facts.entry(symptom.to_owned()).or_default();
         known.easy |= !control && value("difficulty: ").is_some_and(|stars| matches!(stars, "1" | "2"));
         known.twin |= value("twin: ").is_some();
+        let minutes = value("minutes: ").and_then(|minutes| minutes.parse().ok()).unwrap_or(0);
+        known.minutes = known.minutes.max(if control { 0 } else { minutes });
     }
     facts
 }
@@ -181,6 +199,7 @@ pub fn check(page: &Path, text: &str, tree: &Tree, before: &[String]) -> Vec<Fin
         }
     };
     place(page, &matter, before, &mut demand);
+    reading(&matter, super::reading::minutes(page, text, tree), &mut demand);
     contents(&matter, &parts, tree, &mut demand);
     task(&matter, &part(&parts, "Your turn"), tree, &mut demand);
     for (name, question) in [("Predict before you run", &matter.predict), ("Quiz", &matter.quiz)] {
@@ -210,6 +229,12 @@ fn place(page: &Path, matter: &FrontMatter, before: &[String], demand: Demand<'_
     }
     let minutes = &matter.minutes;
     demand(minutes.read > 0 && minutes.task > 0 && minutes.lab > 0, "minutes must be more than 0".into());
+}
+
+fn reading(matter: &FrontMatter, computed: usize, demand: Demand<'_>) {
+    let said = matter.minutes.read as usize;
+    let near = said.abs_diff(computed) <= (computed / 3).max(5);
+    demand(near, format!("read: {said} minutes, but the page's length gives {computed}"));
 }
 
 fn contents(matter: &FrontMatter, parts: &[Part<'_>], tree: &Tree, demand: Demand<'_>) {
@@ -245,6 +270,9 @@ fn contents(matter: &FrontMatter, parts: &[Part<'_>], tree: &Tree, demand: Deman
     let of = |has: fn(&LabFacts) -> bool| matter.break_it.iter().any(|lab| facts.get(lab).is_some_and(has));
     demand(of(|facts| facts.easy), "break_it has no easy lab".into());
     demand(of(|facts| facts.twin), "break_it has no lab with a look-alike".into());
+    let take =
+        matter.break_it.iter().filter_map(|lab| facts.get(lab)).map(|facts| facts.minutes).sum::<u32>();
+    demand(take == matter.minutes.lab, format!("lab: the labs of break_it take {take} minutes"));
 }
 
 /// Whether a crate's source says a word.
@@ -266,6 +294,7 @@ fn task(matter: &FrontMatter, page: &str, tree: &Tree, demand: Demand<'_>) {
     }
     match &task.exercise {
         Some(name) => {
+            demand(task.change.is_empty(), "an exercise changes nothing".into());
             let checks = tree.get(&Path::new("exercises").join(name).join("tests/check.rs"));
             let mut checks = checks.map(|text| tests_in(text)).unwrap_or_default();
             checks.retain(|check| check != "the_starter_fails_every_check");
@@ -279,6 +308,7 @@ fn task(matter: &FrontMatter, page: &str, tree: &Tree, demand: Demand<'_>) {
             );
         }
         None => {
+            experiment(task, tree, demand);
             let there = |test: &String| {
                 tree.iter().any(|(path, text)| {
                     path.starts_with(&matter.krate) && text.contains(&format!("fn {test}("))
@@ -288,6 +318,17 @@ fn task(matter: &FrontMatter, page: &str, tree: &Tree, demand: Demand<'_>) {
                 demand(false, format!("expected_red: {} has no test {test}", matter.krate));
             }
         }
+    }
+}
+
+fn experiment(task: &Task, tree: &Tree, demand: Demand<'_>) {
+    let file = task.files_to_edit.first().map(PathBuf::from).unwrap_or_default();
+    let source = tree.get(&file).map_or("", String::as_str);
+    demand(!task.change.is_empty(), "the experiment doesn't say what it changes".into());
+    for Change { from, to } in &task.change {
+        let times = source.matches(from.as_str()).count();
+        demand(times == 1, format!("change: {from:?} stands {times} times in {}", file.display()));
+        demand(from != to, format!("change: {from:?} stays as it is"));
     }
 }
 

@@ -38,6 +38,8 @@ mod health;
 /// How long the fault (or health) may take to show.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_millis(150);
+/// Among a session's times: when the learner first asked the cluster for anything.
+const FIRST_LOOK: &str = "first_look";
 
 /// The engine on one state directory.
 pub struct Engine {
@@ -180,7 +182,10 @@ impl Engine {
             answer.evidence.iter().map(|given| evidence::look_up(given, &world, &session)).collect();
         let diagnosis = grade::diagnosis(&lab, answer, &looked, session.wrong);
         let since = seconds_since(&session.broken_at);
-        self.note_first_look(&mut session);
+        if !session.times.contains_key(FIRST_LOOK) {
+            let audit = evidence::audit_log(&self.state_dir, session.audit_from).unwrap_or_default();
+            note_first_look(&mut session, &audit);
+        }
         if answer.stage == lab.truth.stage {
             session.times.entry("stage_named".to_owned()).or_insert(since);
         }
@@ -200,11 +205,13 @@ impl Engine {
     pub fn verify(&self) -> anyhow::Result<Verified> {
         let (lab, mut session) = self.under_way()?;
         let world = self.world(&lab, session.seed)?;
-        let audit = match lab.guards.is_empty() {
-            true => String::new(),
-            false => evidence::audit_log(&self.state_dir, session.audit_from).map_err(|why| {
-                Ruling::new(Verdict::Harness, "harness.audit", &[("why", &format!("{why:#}"))])
-            })?,
+        // Read once, for the guards and for the learner's first look. Only the guards can't do without.
+        let audit = match evidence::audit_log(&self.state_dir, session.audit_from) {
+            Err(why) if !lab.guards.is_empty() => {
+                let why = format!("{why:#}");
+                return Err(Ruling::new(Verdict::Harness, "harness.audit", &[("why", &why)]).into());
+            }
+            read => read.unwrap_or_default(),
         };
         let tripped = guards::tripped(&lab.guards, &audit, &lab.namespace(session.seed), &session.broken_at);
         let lost: Vec<(String, Seen)> = lab
@@ -216,7 +223,7 @@ impl Engine {
         let ruling = grade::repair(&tripped, &lab.broken.check(&world), &lab.repaired.check(&world), &lost);
         if ruling.verdict == Verdict::Pass {
             let since = seconds_since(&session.broken_at);
-            self.note_first_look(&mut session);
+            note_first_look(&mut session, &audit);
             session.times.entry("repaired".to_owned()).or_insert(since);
             self.files.set_session(Some(&session))?;
         }
@@ -248,16 +255,15 @@ impl Engine {
             None => say("reset.none", &[]),
         })
     }
+}
 
-    /// When the learner first asked the cluster for anything, by the audit log; a cluster that can't be asked has no such time.
-    fn note_first_look(&self, session: &mut Session) {
-        if session.times.contains_key("first_look") {
-            return;
-        }
-        let audit = evidence::audit_log(&self.state_dir, session.audit_from).unwrap_or_default();
-        if let Some(at) = guards::first_request(&audit, learner::LEARNER, &session.broken_at) {
-            session.times.insert("first_look".to_owned(), at);
-        }
+/// When the learner first asked the cluster for anything, by the audit log; a cluster that can't be asked has no such time.
+fn note_first_look(session: &mut Session, audit: &str) {
+    if session.times.contains_key(FIRST_LOOK) {
+        return;
+    }
+    if let Some(at) = guards::first_request(audit, learner::LEARNER, &session.broken_at) {
+        session.times.insert(FIRST_LOOK.to_owned(), at);
     }
 }
 

@@ -35,6 +35,12 @@ pub fn harness_kubeconfig(state_dir: &StateDir) -> PathBuf {
     state_dir.kubeconfig(HARNESS_USER)
 }
 
+/// What a learner is told when the cluster is ready.
+#[must_use]
+pub fn welcome(state_dir: &StateDir) -> String {
+    format!("{}\n", say("cluster.ready", &[("kubeconfig", &kubeconfig(state_dir).display())]))
+}
+
 /// Checks that commands typed in this shell go to the lab cluster.
 ///
 /// # Errors

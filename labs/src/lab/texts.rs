@@ -1,4 +1,4 @@
-//! What the labs say: the sentences of verdicts, probes, tables and refusals.
+//! What the labs and exercises say: the sentences of verdicts, probes, tables and refusals.
 //!
 //! They stand in `labs/catalog/texts/en.json`; the texts of a single lab (the page, its hints, its debrief) stand in the lab's own file.
 //! A verdict is a word of a closed list with a sentence about what was seen; the sentence is looked up here and tested against
@@ -15,7 +15,7 @@ static ENGLISH: LazyLock<Texts> =
     LazyLock::new(|| Texts::of_file(include_str!("../../catalog/texts/en.json")));
 
 /// A sentence, with its places filled in.
-pub(super) fn say(key: &str, values: Values<'_>) -> String {
+pub(crate) fn say(key: &str, values: Values<'_>) -> String {
     ENGLISH.say(key, values)
 }
 
@@ -26,10 +26,14 @@ mod tests {
 
     use super::*;
 
-    /// The lab's own code, without its tests.
+    /// The code of labs and exercises, without its tests.
     fn code() -> String {
-        let mut dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lab")];
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut dirs = vec![src.join("lab")];
         let mut text = String::new();
+        for file in ["exercises.rs", "exercises/experiments.rs", "page/desk.rs"] {
+            text.push_str(&std::fs::read_to_string(src.join(file)).unwrap());
+        }
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(dir).unwrap().flatten() {
                 let path = entry.path();

@@ -19,6 +19,7 @@ use crate::lab::answer::Answer;
 use crate::lab::catalog::Lab;
 use crate::lab::cluster::components;
 use crate::lab::engine::{Engine, symptoms};
+use crate::lab::texts::say;
 use crate::lab::{learner, vocabulary};
 
 /// Something to do with a lab.
@@ -103,7 +104,7 @@ pub fn act(state_dir: &StateDir, deed: &Deed, seed: u64) -> anyhow::Result<Value
         Deed::Start { symptom } => {
             // By symptom only: an id would be a way around the search.
             let known = symptoms()?.iter().any(|lab| lab.symptom == *symptom);
-            anyhow::ensure!(known, "there is no symptom {symptom:?}");
+            anyhow::ensure!(known, say("start.no-symptom", &[("symptom", symptom)]));
             let started = engine.start(symptom, seed)?;
             Ok(json!({"text": started.brief.trim()}))
         }

@@ -31,6 +31,7 @@ use tokio::sync::Semaphore;
 use super::BookFlags;
 use super::answers::{Answer, Book, see_other};
 use super::files::Repository;
+use super::frame::english;
 use super::guard::{Door, Pass};
 use super::journal::Journal;
 use super::route::route;
@@ -50,7 +51,7 @@ pub fn run(state_dir: Option<PathBuf>, flags: &BookFlags) -> anyhow::Result<Stri
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let server = Server::bind(StateDir::new(state_dir)?, flags).await?;
-        let line = format!("The book, with the live panel: {}\nCtrl-C stops it.\n", server.address());
+        let line = format!("{}\n", english().say("server.address", &[("address", &server.address())]));
         let _ = std::io::stdout().write_all(line.as_bytes());
         let _ = std::io::stdout().flush();
         tokio::select! {

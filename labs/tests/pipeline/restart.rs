@@ -33,7 +33,7 @@ fn everything_is_back_after_a_stop_and_after_a_crash() {
         });
         pipeline.crash_and_restart(&args);
         check(&pipeline, &before);
-        // The crash didn't: whatever a starting kubelet reports first, it ends with the counts of before.
+        // The crash didn't: a starting kubelet removes nothing that the API server lists, though it hasn't heard of it yet.
         pipeline.wait("the restarts are as before", || restarts(&pipeline) == "1 1 1");
         pipeline.stop();
     }

@@ -104,3 +104,35 @@ fn a_heartbeat_wakes_nobody() {
     state.set_node(node("n", 0), Duration::ZERO);
     assert_eq!(state.queue.pending().unschedulable, 0);
 }
+
+#[test]
+fn what_only_an_extender_may_look_at_wakes_whom_an_extender_refused() {
+    let version = |annotation: &str, ready: &str| {
+        let mut object = (*node("n", 1)).clone();
+        object.metadata.annotations = Some([("rack".to_owned(), annotation.to_owned())].into());
+        let condition =
+            json!([{"type": "Ready", "status": ready, "lastHeartbeatTime": "2026-11-30T08:00:00Z"}]);
+        object.status.as_mut().unwrap().conditions = serde_json::from_value(condition).unwrap();
+        Arc::new(object)
+    };
+    let mut state = State::new(Arc::default());
+    state.set_node(version("1", "True"), Duration::ZERO);
+    for (name, plugin) in [("a", "NodeResourcesFit"), ("b", crate::extender::EXTENDER_NAME)] {
+        state.set_pod(pod(name, None, 0), Duration::ZERO);
+        let tried = state.queue.pop(Duration::ZERO).unwrap();
+        state.queue.return_refused(tried, [plugin].into(), Duration::ZERO);
+    }
+    let _ = state.queue.take_incoming();
+    let woken = |state: &mut State| -> Vec<_> { state.queue.take_incoming().into_keys().collect() };
+    state.set_node(version("1", "True"), Duration::ZERO);
+    assert_eq!(woken(&mut state), []);
+    state.set_node(version("2", "True"), Duration::ZERO);
+    assert_eq!(woken(&mut state), [("backoff", ("Node", "UpdateNodeAnnotation"))]);
+    let again = state.queue.pop(Duration::ZERO).unwrap();
+    assert_eq!(again.info.name(), "b");
+    state.queue.return_refused(again, [crate::extender::EXTENDER_NAME].into(), Duration::ZERO);
+    let _ = state.queue.take_incoming();
+    state.set_node(version("2", "Unknown"), Duration::ZERO);
+    assert_eq!(woken(&mut state), [("backoff", ("Node", "UpdateNodeCondition"))]);
+    assert_eq!(state.queue.pending().unschedulable, 1, "no room was made: the other one sleeps on");
+}

@@ -262,6 +262,8 @@ impl Plugin for PodTopologySpread {
 
     fn hint(&self, pod: &PodInfo, event: &ClusterEvent) -> Hint {
         let hard = || pod.spread.iter().filter(|constraint| constraint.hard);
+        let moved =
+            |old: &NodeInfo, new: &NodeInfo| old.labels() != new.labels() || old.taints() != new.taints();
         // Which pods count for default constraints depends on services: any pod of the namespace may.
         let defaults = match &self.defaults {
             Defaults::List(list) if pod.spread.is_empty() => list.iter().any(|constraint| constraint.hard),
@@ -273,6 +275,7 @@ impl Plugin for PodTopologySpread {
                     Hint::queue_if(other.namespace() == pod.namespace())
                 }
                 ClusterEvent::ObjectChanged(kind, _) => Hint::queue_if(*kind == "Service"),
+                ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(moved(old, new)),
                 _ => Hint::Queue,
             };
         }
@@ -288,9 +291,9 @@ impl Plugin for PodTopologySpread {
                 Hint::queue_if(concerns(old) != concerns(new) || (concerns(new) && new.is_terminating()))
             }
             ClusterEvent::NodeAdded(node) | ClusterEvent::NodeDeleted(node) => Hint::queue_if(keyed(node)),
-            ClusterEvent::NodeUpdated { old, new } => Hint::queue_if(
-                (keyed(old) || keyed(new)) && (old.labels() != new.labels() || old.taints() != new.taints()),
-            ),
+            ClusterEvent::NodeUpdated { old, new } => {
+                Hint::queue_if((keyed(old) || keyed(new)) && moved(old, new))
+            }
             ClusterEvent::PodUpdated(_) => Hint::Queue,
             _ => Hint::Skip,
         }

@@ -5,12 +5,14 @@
 //!
 //! # In Kubernetes
 //! `pkg/scheduler/metrics/metrics.go` (`SchedulerQueueIncomingPods`), `pkg/scheduler/framework/{events,types}.go`
-//! (`ClusterEvent.Label`). An object that isn't a node or a pod always counts as updated: the queue isn't told more.
+//! (`ClusterEvent.Label`). An object that isn't a node or a pod always counts as updated: the queue isn't told more. What changed of a
+//! node or a pod is named in [`crate::framework::events`].
 
 use std::collections::BTreeMap;
 
 use crate::framework::ClusterEvent;
-use crate::node_info::NodeInfo;
+use crate::framework::events::{node_scheduling_properties_change, pod_scheduling_properties_change};
+use crate::pod_info::PodInfo;
 
 /// What brought a pod: kind and action, or a word and nothing.
 pub type Why = (&'static str, &'static str);
@@ -49,10 +51,12 @@ impl Incoming {
 pub(super) fn why(event: &ClusterEvent) -> Why {
     match event {
         ClusterEvent::NodeAdded(_) => ("Node", "Add"),
-        ClusterEvent::NodeUpdated { old, new } => ("Node", node_action(old, new)),
+        ClusterEvent::NodeUpdated { old, new } => {
+            ("Node", node_scheduling_properties_change(old, new).unwrap_or("Update"))
+        }
         ClusterEvent::NodeDeleted(_) => ("Node", "Delete"),
         ClusterEvent::AssignedPodAdded(_) => ("AssignedPod", "Add"),
-        ClusterEvent::AssignedPodUpdated { .. } => ("AssignedPod", "Update"),
+        ClusterEvent::AssignedPodUpdated { old, new } => ("AssignedPod", pod_action(old, new)),
         ClusterEvent::AssignedPodDeleted(_) => ("AssignedPod", "Delete"),
         ClusterEvent::PodUpdated(_) => POD_UPDATE,
         ClusterEvent::ObjectChanged(kind, _) => (kind, "Update"),
@@ -60,15 +64,11 @@ pub(super) fn why(event: &ClusterEvent) -> Why {
     }
 }
 
-/// The first of Kubernetes' words that holds, in its order.
-fn node_action(old: &NodeInfo, new: &NodeInfo) -> &'static str {
-    if old.unschedulable() && !new.unschedulable() {
-        "UpdateNodeTaint"
-    } else if old.allocatable() != new.allocatable() {
-        "UpdateNodeAllocatable"
-    } else if old.labels() != new.labels() {
-        "UpdateNodeLabel"
-    } else {
-        "UpdateNodeTaint"
-    }
+/// Kubernetes' label of a waiting pod's own update.
+pub(super) fn pod_update(old: &PodInfo, new: &PodInfo) -> Why {
+    ("UnschedulablePod", pod_action(old, new))
+}
+
+fn pod_action(old: &PodInfo, new: &PodInfo) -> &'static str {
+    pod_scheduling_properties_change(old, new).unwrap_or("Update")
 }

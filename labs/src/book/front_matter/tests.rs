@@ -24,11 +24,11 @@ fn check_with(yaml: &str, page: &str) -> Vec<String> {
     let files = [
         ("book/src/stage4.yaml", yaml),
         ("labs/web.yaml", "kind: Deployment"),
-        ("exercises/filter/src/answer.rs", ""),
+        ("exercises/filter/src/answer.rs", "one two two"),
         ("exercises/filter/tests/check.rs", check),
         ("stage4-scheduler/src/bind.rs", "fn guards() { say(\"bound to\") }"),
-        ("labs/catalog/4-A.yaml", "id: 4-A\nsymptom: silent\ndifficulty: 3\ntwin: 4-B\n"),
-        ("labs/catalog/4-D.yaml", "id: 4-D\nsymptom: said\ndifficulty: 1\n"),
+        ("labs/catalog/4-A.yaml", "id: 4-A\nsymptom: silent\ndifficulty: 3\nminutes: 3\ntwin: 4-B\n"),
+        ("labs/catalog/4-D.yaml", "id: 4-D\nsymptom: said\ndifficulty: 1\nminutes: 2\n"),
     ];
     let tree: Tree = files.into_iter().map(|(path, text)| (PathBuf::from(path), text.to_owned())).collect();
     let found = super::check(
@@ -53,6 +53,8 @@ fn each_contradiction_is_found() {
         ("id: s4-one", "id: s4-taken", "id s4-taken is taken"),
         ("needs: [s3-x]", "needs: [s6-y]", "needs s6-y, which no earlier chapter is"),
         ("read: 5", "read: 0", "minutes must be more than 0"),
+        ("read: 5", "read: 9", "read: 9 minutes, but the page's length gives 1"),
+        ("lab: 5", "lab: 6", "lab: the labs of break_it take 5 minutes"),
         ("- say b", "- say c", "outcomes are not those of the page: [\"say a\", \"say b\"]"),
         ("story: labs/web.yaml", "story: labs/gone.yaml", "story: there is no labs/gone.yaml"),
         ("path: pkg/a.go", "path: pkg/b.go", "the page doesn't name pkg/b.go"),
@@ -81,17 +83,33 @@ fn each_contradiction_is_found() {
 #[test]
 fn a_lab_that_is_easy_and_one_with_a_look_alike_are_asked_for() {
     let page = PAGE.replace("`labs start silent`, ", "");
-    let found = check_with(&YAML.replace("[silent, said]", "[said]"), &page);
+    let found = check_with(&YAML.replace("[silent, said]", "[said]").replace("lab: 5", "lab: 2"), &page);
     assert_eq!(found, ["break_it has no lab with a look-alike"]);
     let page = PAGE.replace(", `labs start said`", "");
-    let found = check_with(&YAML.replace("[silent, said]", "[silent]"), &page);
+    let found = check_with(&YAML.replace("[silent, said]", "[silent]").replace("lab: 5", "lab: 3"), &page);
     assert_eq!(found, ["break_it has no easy lab"]);
 }
 
 #[test]
-fn an_experiment_names_tests_of_its_crate() {
-    let yaml = YAML.replace("  exercise: filter\n", "");
+fn an_experiment_names_tests_of_its_crate_and_a_change_that_can_be_made() {
+    let change = |from: &str, to: &str| {
+        YAML.replace("  exercise: filter\n", &format!("  change: [{{from: {from}, to: {to}}}]\n"))
+    };
+    let yaml = change("one", "three");
     assert_eq!(check_with(&yaml, PAGE), ["expected_red: stage4-scheduler has no test red_one"]);
     let yaml = yaml.replace("[red_one]", "[guards]");
-    assert_eq!(check_with(&yaml, &PAGE.replace("red_one", "guards")), Vec::<String>::new());
+    let page = PAGE.replace("red_one", "guards");
+    assert_eq!(check_with(&yaml, &page), Vec::<String>::new());
+    let changed =
+        |from: &str, to: &str| check_with(&change(from, to).replace("[red_one]", "[guards]"), &page);
+    assert_eq!(changed("two", "three"), ["change: \"two\" stands 2 times in exercises/filter/src/answer.rs"]);
+    assert_eq!(
+        changed("gone", "three"),
+        ["change: \"gone\" stands 0 times in exercises/filter/src/answer.rs"]
+    );
+    assert_eq!(changed("one", "one"), ["change: \"one\" stays as it is"]);
+    let without = YAML.replace("  exercise: filter\n", "").replace("[red_one]", "[guards]");
+    assert_eq!(check_with(&without, &page), ["the experiment doesn't say what it changes"]);
+    let both = YAML.replace("  expected_red", "  change: [{from: one, to: three}]\n  expected_red");
+    assert_eq!(check_with(&both, PAGE), ["an exercise changes nothing"]);
 }

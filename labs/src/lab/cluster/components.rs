@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 use stage1_kubectl::state_dir::{StateDir, make_private};
 use stage5_kubelet::pipeline::NodeHandle;
 
+use crate::lab::texts::say;
+
 /// The programs of a cluster.
 pub const PROGRAMS: [&str; 6] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
@@ -161,8 +163,8 @@ pub fn edit(state_dir: &StateDir, manifest: &Manifest) -> anyhow::Result<()> {
 }
 
 fn text(manifest: &Manifest) -> anyhow::Result<String> {
-    let head = "# Kept running by `labs cluster`: edit this file and the component restarts, move it away and it stops.\n";
-    Ok(format!("{head}{}", stage1_kubectl::yaml::to_yaml(&serde_json::to_value(manifest)?)))
+    let head = say("cluster.manifest", &[]);
+    Ok(format!("# {head}\n{}", stage1_kubectl::yaml::to_yaml(&serde_json::to_value(manifest)?)))
 }
 
 /// Puts a component's sound manifest back.

@@ -96,6 +96,24 @@ pub fn plan(
 }
 // ANCHOR_END: component-plan
 
+/// What goes wrong at each look is told once: again only when it is something else, or after it had ended.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    /// The trouble, if it isn't what was told last.
+    fn news(&mut self, trouble: String) -> Option<&str> {
+        if self.0.as_ref() == Some(&trouble) {
+            return None;
+        }
+        Some(self.0.insert(trouble).as_str())
+    }
+
+    fn ended(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// One component's process and its history.
 struct Process {
     manifest: Manifest,
@@ -112,6 +130,7 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
     let mut processes: BTreeMap<String, Process> = BTreeMap::new();
     let mut folder = components::Folder::default();
     let mut told = Vec::new();
+    let (mut trouble, mut unwritten) = (Trouble::default(), Trouble::default());
     let mut period = tokio::time::interval(PERIOD);
     while !shutdown.is_cancelled() {
         tokio::select! {
@@ -122,10 +141,15 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
             process.notice_end();
         }
         let manifests = match folder.look(&state_dir) {
-            Ok(manifests) => manifests,
+            Ok(manifests) => {
+                trouble.ended();
+                manifests
+            }
             // Not to be read is not the same as empty: nothing is stopped for it.
             Err(error) => {
-                tracing::warn!(%error, "Cannot read the manifests");
+                if let Some(error) = trouble.news(error.to_string()) {
+                    tracing::warn!(error, "Cannot read the manifests");
+                }
                 continue;
             }
         };
@@ -146,7 +170,13 @@ pub async fn run(state_dir: StateDir, shutdown: CancellationToken) {
             }
         }
         processes.retain(|name, _| manifests.contains_key(name));
-        write_status(&state_dir, manifests, &processes, &mut told);
+        if let Err(error) = write_status(&state_dir, manifests, &processes, &mut told) {
+            if let Some(error) = unwritten.news(error.to_string()) {
+                tracing::warn!(error, "Cannot write the components' status");
+            }
+        } else {
+            unwritten.ended();
+        }
     }
     let last = processes.remove("kube-apiserver");
     futures::future::join_all(processes.into_values().map(Process::stop)).await;
@@ -229,7 +259,7 @@ fn write_status(
     manifests: &BTreeMap<String, Result<Manifest, String>>,
     processes: &BTreeMap<String, Process>,
     told: &mut Vec<u8>,
-) {
+) -> std::io::Result<()> {
     let status = |name: &String, read: &Result<Manifest, String>| match (read, processes.get(name)) {
         (Err(message), _) => {
             ComponentStatus { status: "invalid".into(), pid: None, restarts: 0, message: message.clone() }
@@ -250,13 +280,12 @@ fn write_status(
     let new = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(&all).expect("texts and numbers are JSON");
     // Somebody may have removed the file; that is seen at the next change.
-    if text == *told {
-        return;
+    if text != *told {
+        std::fs::write(&new, &text)?;
+        std::fs::rename(&new, &path)?;
+        *told = text;
     }
-    match std::fs::write(&new, &text).and_then(|()| std::fs::rename(&new, &path)) {
-        Ok(()) => *told = text,
-        Err(error) => tracing::warn!(%error, "Cannot write the components' status"),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -299,13 +328,25 @@ mod tests {
         let path = components::status_file(&state_dir);
         let (mut told, none) = (Vec::new(), BTreeMap::new());
         let mut write = |manifests: &BTreeMap<String, Result<Manifest, String>>| {
-            write_status(&state_dir, manifests, &none, &mut told);
+            write_status(&state_dir, manifests, &none, &mut told).unwrap();
             let there = path.exists();
             let _ = std::fs::remove_file(&path);
             there
         };
         let one = map(vec![("a", Ok(manifest("a", "--x")))]);
         assert_eq!([write(&one), write(&one), write(&BTreeMap::new())], [true, false, true]);
+    }
+
+    #[test]
+    fn a_trouble_that_lasts_is_told_once_and_again_after_it_had_ended() {
+        let mut trouble = Trouble::default();
+        let mut told = |what: &str| trouble.news(what.to_owned()).is_some();
+        assert_eq!(
+            [told("no folder"), told("no folder"), told("no rights"), told("no folder")],
+            [true, false, true, true]
+        );
+        trouble.ended();
+        assert!(trouble.news("no folder".to_owned()).is_some());
     }
 
     #[test]

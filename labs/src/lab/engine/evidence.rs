@@ -21,6 +21,7 @@ use crate::lab::catalog::Lab;
 use crate::lab::grade::Looked;
 use crate::lab::real_world::RealWorld;
 use crate::lab::session::{Recorded, Session};
+use crate::lab::texts::say;
 use crate::lab::world::{World as _, values};
 
 /// What a lab's time may add to the audit log at most.
@@ -67,8 +68,9 @@ pub(super) fn audit_log(state_dir: &StateDir, from: u64) -> anyhow::Result<Strin
     let read = || -> anyhow::Result<Vec<u8>> {
         let mut file = std::fs::File::open(&path)?;
         let length = file.metadata()?.len();
-        ensure!(length >= from, "the audit log was rotated since the lab began");
-        ensure!(length - from <= MAX_AUDIT_BYTES, "the audit log grew by more than {MAX_AUDIT_BYTES} bytes");
+        ensure!(length >= from, say("audit.rotated", &[]));
+        let long = || say("audit.too-long", &[("bytes", &MAX_AUDIT_BYTES)]);
+        ensure!(length - from <= MAX_AUDIT_BYTES, long());
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
         file.take(MAX_AUDIT_BYTES).read_to_end(&mut bytes)?;
