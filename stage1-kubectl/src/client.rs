@@ -119,7 +119,8 @@ impl Client {
         let timeout = self.inner.config.timeout;
         let call = async {
             let (parts, body) = self.stream(request).await?.into_parts();
-            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
+            let limit = self.inner.config.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES);
+            let body = Limited::new(body, limit).collect().await;
             let body = body.map_err(|e| ClientError::interrupted(&self.inner.config.server, &*e))?;
             Ok(Response::from_parts(parts, body.to_bytes()))
         };

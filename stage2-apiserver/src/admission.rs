@@ -16,8 +16,7 @@
 //!
 //! # In Kubernetes
 //! `pkg/kubeapiserver/options/plugins.go` (the order), `plugin/pkg/admission/*`. Programs outside ([`webhook`]) are asked after
-//! all plugins. Left out: ValidatingAdmissionPolicy and
-//! MutatingAdmissionPolicy (stored, not evaluated), EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
+//! all plugins and the expressions of [`policy`]. Left out: MutatingAdmissionPolicy (alpha), EventRateLimit, ImagePolicyWebhook, PodNodeSelector and others that are off by default.
 
 pub mod always_pull_images;
 pub mod certificates;
@@ -28,6 +27,7 @@ pub mod namespace_lifecycle;
 pub mod node_restriction;
 pub mod owner_references;
 pub mod pod_security;
+pub mod policy;
 pub mod priority;
 pub mod resource_quota;
 pub mod runtime_class;
@@ -45,6 +45,7 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::{GroupVersionKind, GroupVersionResource};
 use stage1_kubectl::status::Status;
 
+use crate::registry::{self, ResourceInfo};
 use crate::strategies::Requester;
 
 /// What the request does.
@@ -108,6 +109,15 @@ pub trait ObjectReader: Send + Sync {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Object>>;
     /// All objects of a resource, of one namespace if it isn't `""`.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>>;
+    /// The entry of a kind.
+    fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static ResourceInfo> {
+        registry::find_kind(group, version, kind)
+    }
+    /// Names and resourceVersions of all objects of a resource: whether what was read of them is still so.
+    fn versions(&self, group: &str, resource: &str) -> Vec<(String, String)> {
+        let version = |object: &Arc<Object>| (object.name().to_owned(), object.resource_version().to_owned());
+        self.list(group, resource, "").iter().map(version).collect()
+    }
 }
 
 /// One plugin.

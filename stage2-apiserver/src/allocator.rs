@@ -3,8 +3,8 @@
 //! *Step 4 of a pod's journey through the API server* (for Services). Before: [`crate::strategies`] prepared the Service. After: it is stored.
 //!
 //! A Service's address comes from a fixed range and must be nobody else's. The set of taken ones is a bitmap in memory; the truth is the
-//! stored Services, from which the bitmap is rebuilt at start and repaired when they disagree. An allocation is made before the Service is
-//! stored and given back if the write fails.
+//! stored Services, from which the bitmap is rebuilt at start and [repaired](repair) every few minutes. An allocation is made before the
+//! Service is stored and given back if the write fails.
 //!
 //! The lower part of a range is left to those who ask for an address by name, so that a static choice rarely meets a dynamic one.
 //!
@@ -17,6 +17,7 @@
 //! `pkg/registry/core/service/{ipallocator,portallocator}`, `…/allocator/bitmap.go`. Left out: IPAddress and ServiceCIDR objects as the
 //! store of allocations, dual stack.
 
+pub mod repair;
 pub mod service;
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,14 @@ impl Bitmap {
         if number < self.size {
             self.words[number / 64] &= !(1 << (number % 64));
         }
+    }
+
+    /// All that are taken.
+    pub fn taken(&self) -> impl Iterator<Item = usize> + '_ {
+        let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        })
     }
 
     /// How many are free.
@@ -167,6 +176,12 @@ impl IpAllocator {
         self.bitmap.free()
     }
 
+    /// All that are taken.
+    pub fn taken(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        let address = |number| u32::try_from(number).expect("the range has at most 20 bits");
+        self.bitmap.taken().map(move |number| Ipv4Addr::from(self.base + 1 + address(number)))
+    }
+
     /// Exactly these are taken.
     pub fn rebuild(&mut self, taken: impl IntoIterator<Item = Ipv4Addr>) {
         self.bitmap.clear();
@@ -225,6 +240,11 @@ impl PortAllocator {
     pub fn allocate_next(&mut self, random: u64) -> Option<i64> {
         let number = self.bitmap.allocate_next(random)?;
         Some(i64::from(self.first) + i64::try_from(number).expect("a port"))
+    }
+
+    /// All that are taken.
+    pub fn taken(&self) -> impl Iterator<Item = i64> + '_ {
+        self.bitmap.taken().map(|number| i64::from(self.first) + i64::try_from(number).expect("a port"))
     }
 
     /// Gives a port back.

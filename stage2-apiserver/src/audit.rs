@@ -30,6 +30,7 @@ use stage1_kubectl::time::format_micro_time;
 use tokio::sync::mpsc;
 
 use crate::authentication::UserInfo;
+use crate::authorization::Decision;
 use crate::request_info::RequestInfo;
 use file::{RotatingFile, Rotation};
 use policy::{Chosen, Policy, Stage};
@@ -68,8 +69,8 @@ pub struct AuditEvent<'a> {
     pub code: Option<u16>,
     /// The refusal.
     pub failure: Option<&'a Status>,
-    /// Why it was allowed or not.
-    pub decision: &'a str,
+    /// What the authorizers said; who isn't known or had to wait never came to them.
+    pub decision: Option<&'a Decision>,
     /// What admission adds.
     pub annotations: &'a [(String, String)],
     /// The request's body.
@@ -139,10 +140,11 @@ pub fn render(event: &AuditEvent<'_>) -> Value {
     });
     if let Some(code) = event.code {
         line["responseStatus"] = response_status(code, event.failure);
-        line["annotations"] = json!({
-            "authorization.k8s.io/decision": if code == 403 { "forbid" } else { "allow" },
-            "authorization.k8s.io/reason": event.decision,
-        });
+        if let Some(decision) = event.decision {
+            let said = if decision.is_allowed() { "allow" } else { "forbid" };
+            line["annotations"]["authorization.k8s.io/decision"] = json!(said);
+            line["annotations"]["authorization.k8s.io/reason"] = json!(decision.reason());
+        }
         for (key, value) in event.annotations {
             line["annotations"][key] = json!(value);
         }

@@ -20,6 +20,7 @@
 //! `apiserver/pkg/cel`, `apiextensions-apiserver/pkg/apiserver/schema/cel`. Left out: the estimate of what a rule may cost at most, by
 //! which Kubernetes refuses definitions (here the budget ends the rule); two-variable comprehensions.
 
+pub mod authorizer; // what an expression may ask about rights
 pub mod check; // is it right as it is written
 pub mod eval; // what is its value
 pub mod functions; // operators and functions
@@ -30,7 +31,7 @@ pub mod texts; // functions of texts
 pub mod overloads; // what may stand where
 pub mod value; // objects as values
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use cel::parser::Parser;
 
 use check::Checker;
@@ -127,7 +128,7 @@ fn parse_and_check<'s>(
         let lines = usize::try_from(line - 1).unwrap_or(0);
         let offset: usize = source.split_inclusive('\n').take(lines).map(str::len).sum();
         let at = offset + usize::try_from(column - 1).unwrap_or(0);
-        let why = first.map_or("", |error| error.msg.as_str());
+        let why = first.map_or("", |error| error.msg.as_str()).trim_start_matches("Syntax error: ");
         check::shown(source, at, &format!("Syntax error: {why}"))
     })?;
     if depth(&expression) > MAX_EXPRESSION_DEPTH {
@@ -212,6 +213,28 @@ impl Program {
             open.extend(parts(part));
         }
         false
+    }
+
+    /// The fields of a variable that the expression looks at: `a` and `b` of `v.a > v.?b`.
+    pub fn fields_of(&self, variable: &str) -> Vec<String> {
+        let is_variable = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(found) if found == variable);
+        let (mut open, mut found) = (vec![&self.expression], Vec::new());
+        while let Some(part) = open.pop() {
+            match &part.expr {
+                Expr::Select(select) if is_variable(&select.operand) => found.push(unescaped(&select.field)),
+                Expr::Call(call) => {
+                    if let [target, key] = call.args.as_slice()
+                        && is_variable(target)
+                        && let Expr::Literal(LiteralValue::String(name)) = &key.expr
+                    {
+                        found.push(name.inner().to_owned());
+                    }
+                }
+                _ => {}
+            }
+            open.extend(parts(part));
+        }
+        found
     }
 
     /// The value for these variables.

@@ -17,7 +17,8 @@
 //! # Invariants
 //! 1. A definition is read once a revision of it.
 //! 2. Entries are kept for as long as the program runs, one a definition's names and versions: a few hundred bytes for each set of
-//!    names that was ever established.
+//!    names that was ever established. So everything behind the gates can hold one without counting who does, as it holds a
+//!    built-in one; only who may write definitions, an administrator, can make them more.
 //!
 //! # In Kubernetes
 //! `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`. Left out: conversion by webhook (objects are converted as by
@@ -176,6 +177,21 @@ impl CustomResources {
     /// The entry of a path's group, version and plural name, as far as is known.
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&'static ResourceInfo> {
         self.table.load().by_path.get(&path(group, version, resource)).copied()
+    }
+
+    /// The entry of a resource in one of its served versions.
+    pub fn find_group_resource(&self, group: &str, resource: &str) -> Option<&'static ResourceInfo> {
+        let table = self.table.load();
+        table.all.iter().find(|info| info.group == group && info.resource == resource).copied()
+    }
+
+    /// The entry of a kind.
+    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static ResourceInfo> {
+        let table = self.table.load();
+        let is_it = |info: &&&'static ResourceInfo| {
+            info.group == group && info.version == version && info.kind == kind
+        };
+        table.all.iter().find(is_it).copied()
     }
 
     // ANCHOR: find-fresh

@@ -64,6 +64,7 @@ pub const TABLE: &[(&str, &str, Defaults)] = &[
     ("storage.k8s.io", "StorageClass", storage::storage_class),
     ("storage.k8s.io", "CSIDriver", storage::csi_driver),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema", extensions::flow_schema),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", extensions::priority_level_configuration),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", extensions::validating_webhooks),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", extensions::mutating_webhooks),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", extensions::validating_admission_policy),

@@ -23,6 +23,7 @@ pub mod account;
 pub mod body_limit;
 pub mod fairness;
 pub mod in_flight;
+pub mod warnings;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -123,8 +124,13 @@ async fn run(
     }
     let _permit =
         if long_running { None } else { Some(server.in_flight.enter(&arrival.info, &server.metrics)?) };
-    let reason = authorize(server, &user, &arrival.info, &arrival.query)?;
-    seen.lock().authorized_by = reason;
+    let attributes = attributes_of(&user, &arrival.info, &arrival.query);
+    let decision = server.authorizer.authorize(&attributes);
+    let refusal = (!decision.is_allowed()).then(|| attributes.forbidden(decision.reason()));
+    seen.lock().decision = Some(decision);
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
     let context =
         Context::new(server.clone(), arrival.info.clone(), arrival.query.clone(), user, seen.clone())
             .sent_with(user_agent(arrival));
@@ -158,8 +164,8 @@ pub struct Seen {
     pub panicked: bool,
     /// Flow and level.
     pub classified: Classified,
-    /// Why it was allowed.
-    pub authorized_by: String,
+    /// What the authorizers said, if they were asked.
+    pub decision: Option<Decision>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
     /// What admission adds to the audit line.
@@ -196,23 +202,6 @@ fn acting_as(server: &ApiServer, user: Arc<UserInfo>, headers: &HeaderMap) -> Re
 fn internal_error(uri: &str, why: &str) -> Answer {
     let text = format!("Internal Server Error: {uri:?}: {why}\n");
     respond::text(StatusCode::INTERNAL_SERVER_ERROR, text)
-}
-
-/// Asks the authorizers.
-///
-/// # Errors
-/// 403 in Kubernetes' words.
-fn authorize(
-    server: &ApiServer,
-    user: &Arc<UserInfo>,
-    info: &RequestInfo,
-    query: &Query,
-) -> Result<String, Status> {
-    let attributes = attributes_of(user, info, query);
-    match server.authorizer.authorize(&attributes) {
-        Decision::Allow { reason } => Ok(reason),
-        Decision::Deny { reason } | Decision::NoOpinion { reason } => Err(attributes.forbidden(&reason)),
-    }
 }
 
 /// A request's words as the authorizers take them.
@@ -255,16 +244,8 @@ fn add_headers(answer: &mut Answer, arrival: &Arrival, seen: &Seen) {
             headers.insert(HeaderName::from_static(name), value);
         }
     }
-    let mut sent: Vec<&String> = Vec::new();
-    for warning in &seen.warnings {
-        if sent.contains(&warning) {
-            continue;
-        }
-        sent.push(warning);
-        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
-            headers.append(header::WARNING, value);
-        }
+    for warning in warnings::headers(&seen.warnings) {
+        headers.append(header::WARNING, warning);
     }
 }
 

@@ -16,6 +16,7 @@
 
 pub mod access;
 pub mod admit;
+pub mod allocation;
 pub mod apply;
 pub mod convert;
 pub mod create;
@@ -132,7 +133,8 @@ impl Context {
 
     /// Why the request was authorised. The audit log has no words for masters, as Kubernetes' has none; people want some.
     pub fn authorized_by(&self) -> String {
-        let reason = self.seen.lock().authorized_by.clone();
+        let reason =
+            self.seen.lock().decision.as_ref().map_or_else(String::new, |said| said.reason().to_owned());
         let is_master = self.user.groups.iter().any(|group| group == SYSTEM_MASTERS);
         match reason.is_empty() && is_master {
             true => format!("the group {SYSTEM_MASTERS} may do everything"),

@@ -33,6 +33,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission;
+use crate::admission::policy::Policies;
 use crate::admission::webhook::dispatch::Webhooks;
 use crate::allocator::service::ServiceAllocators;
 use crate::audit::AuditLog;
@@ -64,7 +65,9 @@ pub struct ApiServer {
     pub authorizer: Arc<ClusterAuthorizer>,
     /// The plugins of gates two and three.
     pub admission: admission::Chain,
-    /// Programs outside that are asked after the plugins.
+    /// Rules in CEL that are asked after the plugins.
+    pub policies: Policies,
+    /// Programs outside that are asked after both.
     pub webhooks: Webhooks,
     /// Service addresses and node ports that are taken.
     pub allocators: Mutex<ServiceAllocators>,

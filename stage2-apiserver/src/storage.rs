@@ -107,7 +107,7 @@ pub trait Storage: Send + Sync + 'static {
         write: Write,
     ) -> BoxFuture<'a, Result<Revision, StorageError>>;
 
-    /// Everything under `prefix` (which ends in a slash) that changes after a revision.
+    /// Everything under `prefix` (which ends in a slash, or is empty) that changes after a revision.
     fn watch(&self, prefix: &str, after: Revision) -> WatchStream;
 
     /// How much a watcher of `prefix` must have seen to know all that is committed by now.

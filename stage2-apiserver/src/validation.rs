@@ -23,6 +23,7 @@ pub mod cron;
 pub mod custom_resource_definition;
 pub mod discovery;
 pub mod extension;
+pub mod flow_control;
 pub mod fields;
 pub mod go_regex;
 pub mod go_syntax;

@@ -160,6 +160,9 @@ async fn the_audit_policy_says_how_much_is_written() {
     let headers = [("content-type", "application/json"), ("impersonate-user", "jane")];
     admin.send("POST", "/api/v1/namespaces/default/secrets", &headers, secret.to_string()).await;
     admin.get("/api/v1/namespaces/default/pods").await;
+    let stranger = [("authorization", "Bearer nobody-knows-it")];
+    let unknown = Raw::with_identity(&cluster, None).send("GET", "/api/v1/secrets", &stranger, "").await;
+    assert_eq!(unknown.code, 401);
     admin.get("/api/v1/namespaces/default/secrets/absent").await;
     let log = cluster.cluster.state_dir.logs().join("audit.log");
     let lines = || -> Vec<Value> {
@@ -188,6 +191,10 @@ async fn the_audit_policy_says_how_much_is_written() {
     assert!(!std::fs::read_to_string(&log).unwrap().contains("hidden-word"));
     let missing = lines.iter().find(|line| absent(line)).unwrap();
     assert_eq!(missing["responseStatus"]["message"], "secrets \"absent\" not found");
+    let stranger = lines.iter().find(|line| line["responseStatus"]["code"] == 401).unwrap();
+    let decided =
+        [secret, missing, stranger].map(|line| &line["annotations"]["authorization.k8s.io/decision"]);
+    assert_eq!(decided, [&json!("forbid"), &json!("allow"), &Value::Null]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

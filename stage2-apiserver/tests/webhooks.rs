@@ -113,6 +113,21 @@ async fn a_webhook_that_fails_refuses_or_not_and_a_dry_run_has_no_side_effects()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_does_not_end_is_not_read_to_its_end() {
+    let (_cluster, mut client, server) =
+        begin(&["127.0.0.1"], Arc::new(|_, _| (200, format!("\"{}\"", "x".repeat(17 << 20))))).await;
+    configure(&mut client, "ValidatingWebhookConfiguration", "v", vec![hook(&server, "long", json!({}))])
+        .await;
+    let refused = client.json("POST", MAPS, &map("a")).await;
+    assert_eq!(refused.code, 500);
+    let text = refused.text();
+    assert!(
+        text.contains("failed calling webhook \\\"long.example.com\\\"") && text.contains("limit"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deletions_evictions_and_scales_are_asked_about() {
     let behaviour: Behaviour = Arc::new(|_, request| {
         let allowed = request["operation"] != "DELETE";

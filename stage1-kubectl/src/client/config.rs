@@ -59,6 +59,8 @@ pub struct ClientConfig {
     pub user_agent: String,
     /// Limit for a whole call (never for streams).
     pub timeout: Option<Duration>,
+    /// Longest answer that is read as a whole (never for streams); `None`: a gigabyte.
+    pub max_response_bytes: Option<usize>,
     /// Don't use HTTP/2.
     pub http1_only: bool,
     /// Who hears warnings.

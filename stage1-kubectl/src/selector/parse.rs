@@ -138,7 +138,8 @@ fn exact_value(parser: &mut Parser) -> Result<String, SelectorError> {
 fn integer(parser: &mut Parser) -> Result<i64, SelectorError> {
     let word = exact_value(parser)?;
     word.parse().map_err(|_| {
-        SelectorError::Label("for 'Gt', 'Lt' operators, the value must be an integer".to_string())
+        let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+        SelectorError::Label(format!("values[0]: Invalid value: {word:?}: {why}"))
     })
 }
 

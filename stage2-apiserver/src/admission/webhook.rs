@@ -4,7 +4,7 @@
 //! that asked for such a request was called over HTTPS with an `AdmissionReview`, changed the object by a JSON patch, or refused it.
 //!
 //! Who is to be called says a configuration object: rules (operation, group, version, resource), a selector for namespaces and one
-//! for objects ([`matcher`]). What is sent and what an answer means is pure ([`review`]); where it is sent and what can go wrong on the
+//! for objects ([`matcher`]), and conditions in CEL ([`conditions`]). What is sent and what an answer means is pure ([`review`]); where it is sent and what can go wrong on the
 //! way is [`client`]'s; in which order, and what happens when a webhook doesn't answer, [`dispatch`] decides.
 //!
 //! Mutating webhooks are called one after the other, because each sees what the one before made; validating ones all at once, because
@@ -18,7 +18,7 @@
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/admission/plugin/webhook/{generic,mutating,validating}`, `apiserver/pkg/admission/configuration`. Left out:
-//! `matchConditions` (a webhook is called as if all of them held), client credentials for webhooks (`--admission-control-config-file`), `admission.k8s.io/v1beta1` reviews.
+//! client credentials for webhooks (`--admission-control-config-file`), `admission.k8s.io/v1beta1` reviews.
 
 pub mod client;
 pub mod dispatch;
@@ -35,6 +35,8 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::selector::LabelSelector;
 
 use super::ObjectReader;
+use super::policy::conditions;
+use super::policy::expression::Expression;
 
 /// Group of the configurations.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -112,6 +114,8 @@ pub struct Webhook {
     pub namespace_selector: Option<LabelSelector>,
     /// Objects that it wants.
     pub object_selector: Option<LabelSelector>,
+    /// What must be true of the request, too.
+    pub conditions: Vec<Expression>,
     /// Also other versions of the resources that it names.
     pub equivalent: bool,
     /// A call that fails lets the request through.
@@ -154,6 +158,7 @@ impl Webhook {
             rules: rules(hook.pointer("/rules")),
             namespace_selector: selector(hook.pointer("/namespaceSelector")),
             object_selector: selector(hook.pointer("/objectSelector")),
+            conditions: conditions::read(hook.pointer("/matchConditions")),
             equivalent: text("/matchPolicy") != "Exact",
             fail_open: text("/failurePolicy") == "Ignore",
             timeout_seconds: number("/timeoutSeconds", 10).clamp(1, 30).unsigned_abs(),
@@ -201,12 +206,11 @@ pub struct Configured {
 impl Configured {
     /// All webhooks, ordered by the name of their configuration.
     pub fn webhooks(&self, sort: Sort, reader: &dyn ObjectReader) -> Arc<Vec<Webhook>> {
-        let mut configurations = reader.list(GROUP, sort.resource(), "");
-        configurations.sort_by(|a, b| a.name().cmp(b.name()));
-        let version = |o: &Arc<Object>| (o.name().to_owned(), o.resource_version().to_owned());
-        let versions: Vec<_> = configurations.iter().map(version).collect();
+        let versions = reader.versions(GROUP, sort.resource());
         let mut last = self.last.lock();
         if last.0 != versions {
+            let mut configurations = reader.list(GROUP, sort.resource(), "");
+            configurations.sort_by(|a, b| a.name().cmp(b.name()));
             let webhooks = configurations.iter().flat_map(|c| Webhook::of_configuration(c)).collect();
             *last = (versions, Arc::new(webhooks));
         }

@@ -56,7 +56,7 @@ impl Transaction {
 }
 
 impl ServiceAllocators {
-    /// Takes exactly what the stored Services have; at start, and from time to time for repair.
+    /// Takes exactly what the stored Services have; at start.
     pub fn rebuild<'a>(&mut self, services: impl IntoIterator<Item = &'a Object> + Clone) {
         self.ips.rebuild(
             services.clone().into_iter().flat_map(|service| addresses(child(service.as_value(), "spec"))),

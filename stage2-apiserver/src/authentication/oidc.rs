@@ -36,6 +36,8 @@ use super::jwt::{self, Key, Unverified};
 /// Keys are looked for again at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the provider may take.
+/// Longest document that is read: a provider's description, its keys.
+const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// A token may be this much too early, as the library of the real server has it.
 const NOT_BEFORE_LEEWAY_SECONDS: i64 = 300;
@@ -215,6 +217,7 @@ impl Oidc {
         let mut config = ClientConfig::new(server);
         config.tls = TlsOptions { ca_pem: self.ca_pem.clone(), ..TlsOptions::default() };
         config.timeout = Some(FETCH_TIMEOUT);
+        config.max_response_bytes = Some(MAX_DOCUMENT_BYTES);
         let client = Client::new(config).map_err(|e| format!("oidc: {e}"))?;
         let request = Request::get(path).body(Bytes::new()).map_err(|e| format!("oidc: {url}: {e}"))?;
         client.request(request).await.map_err(|e| format!("oidc: get {url}: {e}"))

@@ -240,6 +240,15 @@ impl<'s, 'e> Checker<'s, 'e> {
             (operators::INDEX, [target, key]) => {
                 // `self['a b']` of an object is a field.
                 let target = self.check(target);
+                if let Type::Optional(inner) = target {
+                    self.check(key);
+                    let found = match *inner {
+                        Type::List(item) => *item,
+                        Type::Map(_, value) => *value,
+                        _ => Type::Dyn,
+                    };
+                    return Some(Type::Optional(Box::new(found)));
+                }
                 let Type::Object(_) = target else {
                     let key = self.check(key);
                     return overloads::result(operators::INDEX, false, &[target, key]);

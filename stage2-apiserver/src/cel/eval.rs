@@ -84,6 +84,16 @@ impl Budget {
     pub fn walk(&mut self, value: &Value<'_>) -> Result<(), EvalError> {
         self.spend(value.size().unwrap_or(0) as u64 / 10)
     }
+
+    /// Spends for a walk over all that is in two values that are compared, the smaller of which decides how far.
+    ///
+    /// # Errors
+    /// There isn't so much left.
+    pub fn compare(&mut self, one: &Value<'_>, other: &Value<'_>) -> Result<(), EvalError> {
+        let limit = usize::try_from(self.left.saturating_mul(10)).unwrap_or(usize::MAX).saturating_add(10);
+        let (one, other) = (one.deep_size(limit), other.deep_size(limit));
+        self.spend(one.min(other) as u64 / 10)
+    }
 }
 
 /// The state of an evaluation.
@@ -254,7 +264,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             }
             operators::OPT_SELECT | operators::OPT_INDEX => {
                 let (target, key) = (self.eval(arg(0)?)?, self.eval(arg(1)?)?);
-                return optional_index(target, &key);
+                return Ok(functions::optional_index(target, &key));
             }
             "bind" if is_namespace(call, "cel") => {
                 let Expr::Ident(name) = &arg(0)?.expr else {
@@ -347,11 +357,15 @@ pub fn no_overload(name: &str, _: &[&Value<'_>]) -> EvalError {
 fn field<'a>(operand: &Value<'a>, name: &str) -> Outcome<'a> {
     if let Value::Optional(inner) = operand {
         return match inner {
-            Some(inner) => optional_index((**inner).clone(), &Value::text(name)),
+            Some(inner) => Ok(functions::optional_index((**inner).clone(), &Value::text(name))),
             None => Ok(Value::Optional(None)),
         };
     }
     match operand {
+        Value::Asked(asked) => asked
+            .field(name)
+            .map(|found| Value::Asked(Arc::new(found)))
+            .ok_or_else(|| EvalError::failed(format!("no such key: {name}"))),
         Value::Data(..) | Value::Map(_) => operand
             .field(&unescaped(name))
             .or_else(|| operand.field(name))
@@ -368,14 +382,4 @@ fn has(operand: &Value<'_>, name: &str) -> Result<bool, EvalError> {
         }
         _ => Err(EvalError::failed("no such overload")),
     }
-}
-
-fn optional_index<'a>(target: Value<'a>, key: &Value<'a>) -> Outcome<'a> {
-    let target = match target {
-        Value::Optional(None) => return Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => *inner,
-        other => other,
-    };
-    let found = functions::index(&target, key).ok();
-    Ok(Value::Optional(found.map(Box::new)))
 }

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::eval::{Budget, EvalError, Outcome, no_overload};
 use super::value::{Value, parse_duration};
-use super::{kubernetes, texts};
+use super::{authorizer, kubernetes, texts};
 
 /// Names before a dot that are no values.
 pub const NAMESPACES: [&str; 6] = ["cel", "sets", "math", "base64", "optional", "ip"];
@@ -49,6 +49,7 @@ pub fn call<'a>(name: &str, args: &[Value<'a>], budget: &mut Budget) -> Outcome<
     let found = match args {
         [Value::Text(text), rest @ ..] => texts::call(name, text, rest, budget),
         [Value::Timestamp(_) | Value::Duration(_), ..] => time_function(name, args),
+        [Value::Asked(asked), rest @ ..] => authorizer::call(name, asked, rest, budget),
         _ => None,
     };
     found
@@ -60,8 +61,8 @@ pub fn call<'a>(name: &str, args: &[Value<'a>], budget: &mut Budget) -> Outcome<
 
 fn operator<'a>(name: &str, args: &[Value<'a>], budget: &mut Budget) -> Option<Outcome<'a>> {
     let outcome = match (name, args) {
-        (op::EQUALS, [a, b]) => Ok(Value::Bool(a.equals(b))),
-        (op::NOT_EQUALS, [a, b]) => Ok(Value::Bool(!a.equals(b))),
+        (op::EQUALS, [a, b]) => budget.compare(a, b).map(|()| Value::Bool(a.equals(b))),
+        (op::NOT_EQUALS, [a, b]) => budget.compare(a, b).map(|()| Value::Bool(!a.equals(b))),
         (op::LESS | op::LESS_EQUALS | op::GREATER | op::GREATER_EQUALS, [a, b]) => {
             let Some(order) = a.compare(b) else { return Some(Err(no_overload(name, &[a, b]))) };
             Ok(Value::Bool(match name {
@@ -76,6 +77,7 @@ fn operator<'a>(name: &str, args: &[Value<'a>], budget: &mut Budget) -> Option<O
         (op::NEGATE, [Value::Double(n)]) => Ok(Value::Double(-n)),
         (op::IN, [item, Value::Optional(_)]) => Err(no_overload(name, &[item])),
         (op::IN, [item, list]) => contains(item, list, budget),
+        (op::INDEX, [maybe @ Value::Optional(_), key]) => Ok(optional_index(maybe.clone(), key)),
         (op::INDEX, [list, key]) => index(list, key),
         (op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO, [a, b]) => {
             if let Err(error) = budget.walk(a).and_then(|()| budget.walk(b)) {
@@ -102,10 +104,34 @@ fn contains<'a>(item: &Value<'a>, container: &Value<'a>, budget: &mut Budget) ->
         return Ok(Value::Bool(container.field(name).is_some()));
     }
     match (container.items(), container.entries()) {
-        (Some(items), _) => Ok(Value::Bool(items.iter().any(|other| other.equals(item)))),
-        (_, Some(entries)) => Ok(Value::Bool(entries.iter().any(|(key, _)| key.equals(item)))),
+        (Some(items), _) => found_in(items.iter(), item, budget),
+        (_, Some(entries)) => found_in(entries.iter().map(|(key, _)| key), item, budget),
         _ => Err(no_overload("@in", &[item, container])),
     }
+}
+
+fn found_in<'i, 'a: 'i>(
+    items: impl Iterator<Item = &'i Value<'a>>,
+    item: &Value<'a>,
+    budget: &mut Budget,
+) -> Outcome<'a> {
+    for other in items {
+        budget.compare(other, item)?;
+        if other.equals(item) {
+            return Ok(Value::Bool(true));
+        }
+    }
+    Ok(Value::Bool(false))
+}
+
+/// `list[?1]`: what is there, or nothing.
+pub fn optional_index<'a>(target: Value<'a>, key: &Value<'a>) -> Value<'a> {
+    let target = match target {
+        Value::Optional(None) => return Value::Optional(None),
+        Value::Optional(Some(inner)) => *inner,
+        other => other,
+    };
+    Value::Optional(index(&target, key).ok().map(Box::new))
 }
 
 /// `list[1]` and `map["a"]`.

@@ -1,7 +1,7 @@
 //! The functions that Kubernetes adds to CEL: lists, patterns, URLs, quantities, addresses, sets.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/cel/library/{lists,regex,urls,quantity,ip,cidr}.go`, `cel-go/ext/sets.go`. Left out: `authorizer`, `format`, `semver`, and
+//! `apiserver/pkg/cel/library/{lists,regex,urls,quantity,ip,cidr}.go`, `cel-go/ext/sets.go`. Left out: `format`, `semver`, and
 //! `math` but for `greatest` and `least`.
 
 use std::cmp::Ordering;

@@ -68,6 +68,7 @@ impl<'s> Type<'s> {
     pub fn field(&self, name: &str) -> Option<Type<'s>> {
         match self {
             Type::Dyn => Some(Type::Dyn),
+            Type::Plain("authorizer") => (name == "requestResource").then_some(Type::Plain("resourceCheck")),
             Type::Map(_, value) => Some((**value).clone()),
             Type::Object(schema) if schema.embedded_resource && name == "metadata" => Some(Type::Metadata),
             Type::Object(schema) if schema.embedded_resource && matches!(name, "apiVersion" | "kind") => {
@@ -129,6 +130,11 @@ impl fmt::Display for Type<'_> {
             Type::Plain("quantity") => f.write_str("kubernetes.Quantity"),
             Type::Plain("ip") => f.write_str("net.IP"),
             Type::Plain("cidr") => f.write_str("net.CIDR"),
+            Type::Plain("authorizer") => f.write_str("kubernetes.authorization.Authorizer"),
+            Type::Plain("pathCheck") => f.write_str("kubernetes.authorization.PathCheck"),
+            Type::Plain("groupCheck") => f.write_str("kubernetes.authorization.GroupCheck"),
+            Type::Plain("resourceCheck") => f.write_str("kubernetes.authorization.ResourceCheck"),
+            Type::Plain("decision") => f.write_str("kubernetes.authorization.Decision"),
             Type::Plain(name) => f.write_str(name),
             Type::List(item) => write!(f, "list({item})"),
             Type::Map(key, value) => write!(f, "map({key}, {value})"),

@@ -57,6 +57,7 @@ fn expressions_hold() {
         "self.m['a'] == '1' && 'b' in self.m && self.m.all(k, k != 'c') && !('z' in self.m)",
         "self.o.a__dash__b == 'x' && self.o.__if__ == 1 && has(self.o.a__dash__b)",
         "self.set == ['b', 'a']",
+        "{'a': ['x']}[?'a'][0].orValue('') == 'x' && {'a': ['x']}[?'b'][0].orValue('none') == 'none'",
         "type(self.x) == string && string(self.n) == '3' && int('4') == 4",
         "quantity('1Gi').isGreaterThan(quantity('1000Mi')) && quantity('50k').add(1).asInteger() == 50001",
         "isQuantity('1.5Mi') && !isQuantity('1.5MI') && quantity('1').compareTo(quantity('1000m')) == 0",
@@ -132,4 +133,26 @@ fn deep_nesting_is_refused_and_not_walked() {
     }
     holds(&format!("{} == 41", ["1"; 41].join("+")));
     holds("'((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((' != ''");
+}
+
+#[test]
+fn comparing_costs_as_much_as_there_is_to_compare() {
+    let deep = json!({ "items": (0..200).map(|n| json!({ "name": format!("item-{n}"), "text": "x".repeat(500) })).collect::<Vec<_>>() });
+    let cost = |source: &str| {
+        let (program, _) = compile(source, vec![("self".into(), Type::Dyn)], "").expect("compiles");
+        let mut budget = Budget::new(PER_CALL_LIMIT);
+        program.evaluate(vec![("self", Value::of(&deep, None))], &mut budget).expect("a value");
+        PER_CALL_LIMIT - budget.left()
+    };
+    // 100,000 letters, a tenth of a unit each; the small side decides what a comparison looks at.
+    assert!((10_000..12_000).contains(&cost("self == self")), "{}", cost("self == self"));
+    assert!(
+        (10_000..12_000).contains(&cost("self.items[199] in self.items")),
+        "{}",
+        cost("self.items[199] in self.items")
+    );
+    assert!(cost("self == {}") < 20);
+    let (program, _) = compile("self == self", vec![("self".into(), Type::Dyn)], "").expect("compiles");
+    let outcome = program.evaluate(vec![("self", Value::of(&deep, None))], &mut Budget::new(5_000));
+    assert_eq!(outcome.expect_err("too much").to_string(), "operation cancelled: actual cost limit exceeded");
 }

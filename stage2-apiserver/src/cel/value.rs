@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
 use stage1_kubectl::quantity::Quantity;
 
+use super::authorizer::Asked;
 use crate::custom_resources::structural::Schema;
 
 /// A value of an expression.
@@ -58,6 +59,8 @@ pub enum Value<'a> {
     Ip(IpAddr),
     /// A network.
     Cidr(IpAddr, u8),
+    /// A question to the authorizers.
+    Asked(Arc<Asked<'a>>),
 }
 
 /// A URL, taken apart.
@@ -145,6 +148,7 @@ impl<'a> Value<'a> {
             Value::Url(_) => "kubernetes.URL",
             Value::Ip(_) => "net.IP",
             Value::Cidr(..) => "net.CIDR",
+            Value::Asked(asked) => asked.type_name(),
         }
     }
 
@@ -186,6 +190,36 @@ impl<'a> Value<'a> {
             Value::Data(Json::Object(fields), _) => Some(fields.len()),
             _ => None,
         }
+    }
+
+    /// How much there is within, in all depths; counting ends at a limit.
+    pub fn deep_size(&self, limit: usize) -> usize {
+        let (mut data, mut values, mut total) = (Vec::new(), vec![self], 0_usize);
+        while let Some(value) = values.pop().filter(|_| total < limit) {
+            total += value.size().unwrap_or(1).max(1);
+            match value {
+                Value::List(items) => values.extend(items.iter()),
+                Value::Map(entries) => values.extend(entries.iter().flat_map(|(key, value)| [key, value])),
+                Value::Optional(Some(inner)) => values.push(inner),
+                Value::Data(json, _) => data.push(*json),
+                _ => {}
+            }
+        }
+        while let Some(json) = data.pop().filter(|_| total < limit) {
+            total += match json {
+                Json::String(text) => text.len().max(1),
+                _ => 1,
+            };
+            match json {
+                Json::Array(items) => data.extend(items),
+                Json::Object(fields) => {
+                    total += fields.keys().map(String::len).sum::<usize>();
+                    data.extend(fields.values());
+                }
+                _ => {}
+            }
+        }
+        total.min(limit)
     }
 
     /// A field or entry by its name.

@@ -17,6 +17,26 @@ pub fn flow_schema(value: &mut Value) {
     default_to(spec, "matchingPrecedence", 1000);
 }
 
+/// PriorityLevelConfiguration.
+pub fn priority_level_configuration(value: &mut Value) {
+    let spec = child_mut(value, "spec");
+    if let Some(exempt) = present_mut(spec, "exempt") {
+        default_to(exempt, "nominalConcurrencyShares", 0);
+        default_to(exempt, "lendablePercent", 0);
+    }
+    let Some(limited) = present_mut(spec, "limited") else { return };
+    default_to(limited, "nominalConcurrencyShares", 30);
+    default_to(limited, "lendablePercent", 0);
+    let queuing = present_mut(limited, "limitResponse").and_then(|response| present_mut(response, "queuing"));
+    let Some(queuing) = queuing else { return };
+    for (name, default) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
+        if queuing[name] == json!(0) {
+            set(queuing, name, Value::Null);
+        }
+        default_to(queuing, name, default);
+    }
+}
+
 /// ValidatingWebhookConfiguration.
 pub fn validating_webhooks(value: &mut Value) {
     items_mut(value, "webhooks").for_each(webhook);

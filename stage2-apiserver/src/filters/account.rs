@@ -121,7 +121,7 @@ fn event<'a>(
         user_agent: user_agent(arrival),
         code: code.map(|code| code.as_u16()),
         failure: seen.failure.as_ref(),
-        decision: &seen.authorized_by,
+        decision: seen.decision.as_ref(),
         annotations: &seen.annotations,
         request_object: seen.request_object.as_ref(),
         response_object: seen.response_object.as_ref(),

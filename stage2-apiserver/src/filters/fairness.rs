@@ -35,8 +35,7 @@ use crate::registry;
 use crate::request_info::RequestInfo;
 use crate::storage::Revision;
 use crate::store::Stores;
-use crate::watch_cache::CachedObject;
-use classify::{Config, Limit};
+use classify::{Config, LevelConfig, Limit};
 use queues::Queues;
 
 /// Longest wait for a seat.
@@ -47,8 +46,17 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 pub struct Fairness {
     seats: usize,
     metrics: Arc<FlowMetrics>,
-    config: Mutex<(Vec<Revision>, Arc<Config>)>,
+    config: Mutex<Known>,
     levels: Mutex<HashMap<String, Arc<Level>>>,
+}
+
+/// What the objects said when they were read last.
+#[derive(Default)]
+struct Known {
+    /// How far the two caches were.
+    at: [Revision; 2],
+    revisions: Vec<Revision>,
+    config: Arc<Config>,
 }
 
 /// One level: its seats and who waits for them.
@@ -97,6 +105,17 @@ impl Level {
     fn leave(self: &Arc<Self>) {
         let mut queues = self.queues.lock();
         queues.leave();
+        self.seat_waiting(&mut queues);
+    }
+
+    /// Another number of seats: if there are more, those who wait get them.
+    fn set_seats(self: &Arc<Self>, seats: usize) {
+        let mut queues = self.queues.lock();
+        queues.set_seats(seats);
+        self.seat_waiting(&mut queues);
+    }
+
+    fn seat_waiting(self: &Arc<Self>, queues: &mut Queues<Waiter>) {
         while let Some(Waiter { labels, seat }) = queues.seat_next() {
             self.metrics.waiting(&labels).dec();
             if seat.is_closed() {
@@ -135,7 +154,7 @@ impl Fairness {
             Classified { flow_schema: flow.schema_uid.clone(), priority_level: flow.level.uid.clone() };
         let Limit::Seats { queue_length, .. } = flow.level.limit else { return Ok((None, classified)) };
         let labels = FlowLabels { priority_level: flow.level.name.clone(), flow_schema: flow.schema.clone() };
-        let level = self.level(&flow.level.name, flow.level.seats);
+        let level = self.level(flow.level);
         let waiting = {
             let mut queues = level.queues.lock();
             if queues.enter() {
@@ -144,7 +163,14 @@ impl Fairness {
             }
             let (seat, waiting) = oneshot::channel();
             let waiter = Waiter { labels: labels.clone(), seat };
-            if !queues.wait(&flow.distinguisher, waiter, queue_length) {
+            let is_gone = |waiter: &Waiter| {
+                let is_gone = waiter.seat.is_closed();
+                if is_gone {
+                    self.metrics.waiting(&waiter.labels).dec();
+                }
+                is_gone
+            };
+            if !queues.wait(&flow.distinguisher, waiter, queue_length, is_gone) {
                 let reason = if queue_length == 0 { "concurrency-limit" } else { "queue-full" };
                 return Err(self.refuse(&labels, reason));
             }
@@ -162,33 +188,74 @@ impl Fairness {
         Status::too_many_requests("Too many requests, please try again later.", 1)
     }
 
-    fn level(&self, name: &str, seats: usize) -> Arc<Level> {
+    fn level(&self, config: &LevelConfig) -> Arc<Level> {
+        let make = || Level { metrics: self.metrics.clone(), queues: Mutex::new(Queues::new(config.seats)) };
         let mut levels = self.levels.lock();
-        let level = levels.entry(name.to_owned()).or_insert_with(|| {
-            Arc::new(Level { metrics: self.metrics.clone(), queues: Mutex::new(Queues::new(seats)) })
-        });
-        level.queues.lock().set_seats(seats);
-        level.clone()
+        if let Some(level) = levels.get(&config.name) {
+            return level.clone();
+        }
+        levels.entry(config.name.clone()).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// What the objects say, read again when they changed.
     fn config(&self, stores: &Stores) -> Arc<Config> {
-        let present = |resource: &str| -> Vec<Arc<CachedObject>> {
+        let caches = ["flowschemas", "prioritylevelconfigurations"].map(|resource| {
             let info = registry::find_group_resource(GROUP, resource).expect("a built-in resource");
             let prefix = info.key_prefix(None);
-            stores.caches().of(&prefix).present(&prefix)
-        };
-        let (schemas, levels) = (present("flowschemas"), present("prioritylevelconfigurations"));
+            (stores.caches().of(&prefix), prefix)
+        });
+        let mut known = self.config.lock();
+        let at = [caches[0].0.revision(), caches[1].0.revision()];
+        if known.at == at {
+            return known.config.clone();
+        }
+        let [schemas, levels] = caches.map(|(cache, prefix)| cache.present(&prefix));
         let revisions: Vec<Revision> = schemas.iter().chain(&levels).map(|cached| cached.revision).collect();
-        let mut config = self.config.lock();
-        if config.0 != revisions {
+        known.at = at;
+        if known.revisions != revisions {
             let schemas: Vec<_> = schemas.iter().map(|cached| &cached.object).collect();
             let levels: Vec<_> = levels.iter().map(|cached| &cached.object).collect();
-            *config = (revisions, Arc::new(Config::read(&schemas, &levels, self.seats)));
-            for level in &config.1.levels {
-                self.metrics.seats(&level.name, level.seats);
+            known.revisions = revisions;
+            known.config = Arc::new(Config::read(&schemas, &levels, self.seats));
+            self.changed(&known.config);
+        }
+        known.config.clone()
+    }
+
+    /// Gives every level its new number of seats.
+    fn changed(&self, config: &Config) {
+        let levels = self.levels.lock();
+        for said in &config.levels {
+            self.metrics.seats(&said.name, said.seats);
+            if let Some(level) = levels.get(&said.name) {
+                level.set_seats(said.seats);
             }
         }
-        config.1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    fn level(seats: usize) -> LevelConfig {
+        let limit = Limit::Seats { shares: 1, queue_length: 5 };
+        LevelConfig { name: "l".into(), uid: "u".into(), limit, seats }
+    }
+
+    #[test]
+    fn new_seats_go_to_those_who_wait() {
+        let fairness = Fairness::new(10, Metrics::default().flow.clone());
+        let labels = FlowLabels { priority_level: "l".into(), flow_schema: "s".into() };
+        let first = fairness.level(&level(1));
+        assert!(first.queues.lock().enter());
+        let (seat, mut waiting) = oneshot::channel();
+        assert!(first.queues.lock().wait("f", Waiter { labels, seat }, 5, |_| false));
+        assert!(waiting.try_recv().is_err());
+        let mut config = Config::default();
+        config.levels.push(level(2));
+        fairness.changed(&config);
+        assert!(waiting.try_recv().is_ok(), "the second seat is theirs");
     }
 }

@@ -1,9 +1,9 @@
-//! Admit: a request before the cluster's policy: plugins, then webhooks, and once more if a webhook changed something.
+//! Admit: a request before the cluster's policy: plugins, then expressions and webhooks, and once more if a webhook changed something.
 //!
 //! *Step 2 of a pod's journey.* Before: the object is decoded and has its defaults. After: [`mutate`] made of it what the cluster wants;
 //! [`validate`] found nobody who objects.
 //!
-//! Plugins are pure and read caches; webhooks are programs elsewhere, asked over HTTPS. Both see the same [`Attributes`]. A DELETE goes
+//! Plugins and policies are pure and read caches; webhooks are programs elsewhere, asked over HTTPS. All see the same [`Attributes`]. A DELETE goes
 //! through both, too: it has no new object, and nothing can be changed about it.
 //!
 //! # Invariants
@@ -19,8 +19,10 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 
+use super::access::WithCustoms;
 use super::{Context, scale};
 use crate::admission::Attributes;
+use crate::admission::policy::{Question, params};
 use crate::admission::webhook::dispatch::{Report, Request, Rounds};
 use crate::admission::webhook::matcher::Objects;
 use crate::registry::{self, ResourceInfo};
@@ -85,7 +87,7 @@ async fn mutate_by_webhooks(
         return Ok(());
     }
     let server = &context.server;
-    let request = Request { attributes, options, reader: &server.stores, metrics: &server.metrics };
+    let request = asked(context, attributes, options);
     let mut report = Report::default();
     let strategy = strategies::for_kind(&attributes.kind, !attributes.namespace.is_empty());
     let default = |object: &mut Object| strategy.default(object);
@@ -131,22 +133,48 @@ async fn validate_with(
     old: Option<&Object>,
     options: &Value,
 ) -> Result<Vec<String>, Status> {
-    let server = &context.server;
-    let warnings = server.admission.validate(attributes, object, old, &server.stores)?;
-    let request = Request { attributes, options, reader: &server.stores, metrics: &server.metrics };
-    let mut report = Report::default();
-    if let Some((view, info)) = scale_view(context, attributes) {
-        let view_of = |object: &Object| scale::scale_of(info, object);
-        let (new, old) = (object.map(view_of), old.map(view_of));
-        let request = Request { attributes: &view, ..request };
-        let objects = Objects { new: new.as_ref(), old: old.as_ref() };
-        let outcome = server.webhooks.validate(request, objects, &mut report).await;
-        context.report(report);
-        return outcome.map(|()| warnings);
-    }
-    let outcome = server.webhooks.validate(request, Objects { new: object, old }, &mut report).await;
-    context.report(report);
+    let warnings = context.server.admission.validate(attributes, object, old, &context.server.stores)?;
+    let outcome = match scale_view(context, attributes) {
+        Some((view, info)) => {
+            let view_of = |object: &Object| scale::scale_of(info, object);
+            let (new, old) = (object.map(view_of), old.map(view_of));
+            judge(context, &view, Objects { new: new.as_ref(), old: old.as_ref() }, options).await
+        }
+        None => judge(context, attributes, Objects { new: object, old }, options).await,
+    };
     outcome.map(|()| warnings)
+}
+
+/// Lets first the cluster's expressions and then its webhooks refuse.
+async fn judge(
+    context: &Context,
+    attributes: &Attributes,
+    objects: Objects<'_>,
+    options: &Value,
+) -> Result<(), Status> {
+    let server = &context.server;
+    let with_customs = WithCustoms(server);
+    for (api_version, kind) in server.policies.param_kinds(&server.stores) {
+        if let Some(info) = params::resource_of(&api_version, &kind, &with_customs) {
+            with_customs.settle(info).await;
+        }
+    }
+    let authorizer = &*server.authorizer;
+    let mut report = Report::default();
+    let question = Question { attributes, objects, options, reader: &with_customs, authorizer };
+    let mut outcome = server.policies.validate(question, &mut report);
+    if outcome.is_ok() {
+        outcome = server.webhooks.validate(asked(context, attributes, options), objects, &mut report).await;
+    }
+    context.report(report);
+    outcome
+}
+
+/// A request as webhooks get it.
+fn asked<'a>(context: &'a Context, attributes: &'a Attributes, options: &'a Value) -> Request<'a> {
+    let server = &context.server;
+    let (reader, metrics, authorizer) = (&server.stores, &server.metrics, &*server.authorizer);
+    Request { attributes, options, reader, metrics, authorizer }
 }
 
 /// A deletion before plugins and webhooks.

@@ -44,7 +44,7 @@ pub async fn settle_caches(request: &WriteRequest<'_>) -> Result<(), Status> {
 }
 
 /// The kinds by which admission judges.
-const READ_BY_ADMISSION: [&str; 8] = [
+const READ_BY_ADMISSION: [&str; 10] = [
     "ingressclasses",
     "limitranges",
     "mutatingwebhookconfigurations",
@@ -52,6 +52,8 @@ const READ_BY_ADMISSION: [&str; 8] = [
     "priorityclasses",
     "runtimeclasses",
     "storageclasses",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 ];
 

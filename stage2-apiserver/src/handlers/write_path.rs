@@ -28,6 +28,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use stage1_kubectl::journey::{Stage, Step, object_name, record};
 use stage1_kubectl::journey_step;
 use stage1_kubectl::object::Object;
@@ -35,9 +36,10 @@ use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
+use super::allocation::Allocation;
 use super::{Context, admit, convert, field_manager, fresh, policy};
 use crate::admission::{Attributes, Operation};
-use crate::allocator::service::Transaction;
+use crate::allocator::service::ServiceAllocators;
 use crate::registry::ResourceInfo;
 use crate::storage::Revision;
 use crate::store::{Store, Updated};
@@ -153,18 +155,17 @@ pub async fn create_applied(request: &mut WriteRequest<'_>, sent: Object) -> Res
 
 async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books) -> Result<Object, Status> {
     for attempt in 1.. {
-        let (object, transaction) = gates_of_create(request, sent.clone(), books).await?;
+        let server = request.context.server.clone();
+        let (object, allocation) = gates_of_create(request, &server.allocators, sent.clone(), books).await?;
         if attempt == 1 {
             // Another name is no other use: what was reserved for the first try is good for the next.
             let attributes = request.attributes(Operation::Create, request.resource.gvk());
-            if let Err(refusal) = policy::reserve_quota(request.context, &attributes, &object, None).await {
-                settle(request, transaction, false);
-                return Err(refusal);
-            }
+            policy::reserve_quota(request.context, &attributes, &object, None).await?;
         }
         let stored = convert::to_stored(request.resource, object);
+        let allocation = allocation.on_its_way();
         let outcome = request.store().create(stored, request.dry_run).await;
-        settle(request, transaction, outcome.is_ok() && !request.dry_run);
+        allocation.settle(&outcome, request.dry_run);
         match outcome {
             Ok(created) => {
                 fresh::gates_have_heard(request, &created).await;
@@ -184,11 +185,12 @@ async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books)
 }
 
 /// Default → mutate → prepare → validate → validating admission.
-async fn gates_of_create(
+async fn gates_of_create<'a>(
     request: &mut WriteRequest<'_>,
+    allocators: &'a Mutex<ServiceAllocators>,
     mut object: Object,
     books: Books,
-) -> Result<(Object, Transaction), Status> {
+) -> Result<(Object, Allocation<'a>), Status> {
     let strategy = request.strategy();
     fresh::settle_caches(request).await?;
     ensure_namespace(&mut object, request.namespace())?;
@@ -201,7 +203,6 @@ async fn gates_of_create(
     fill_object_meta_system_fields(&mut object, &uid, request.context.now, rand::random());
     object.remove("/metadata/resourceVersion");
     request.name = object.name().to_owned();
-    let server = &request.context.server;
     let attributes = request.attributes(Operation::Create, request.resource.gvk());
     admit::mutate(request.context, &attributes, &mut object, None).await?;
     // A webhook may not move it to where nobody asked whether this is allowed.
@@ -209,31 +210,16 @@ async fn gates_of_create(
     request.name = object.name().to_owned();
     policy::check_escalation(request.context, &object, None).await?;
     let context = request.strategy_context();
-    let mut transaction = Transaction::default();
+    let mut allocation = Allocation::none(allocators);
     if request.is_service() {
         // Addresses are given between preparing and validating; preparing twice is the same as once.
         strategy.prepare_for_create(&mut object, &context);
-        transaction =
-            server.allocators.lock().allocate(&mut object, None, request.dry_run, rand::random())?;
+        allocation = Allocation::take(allocators, &mut object, None, request.dry_run, rand::random())?;
     }
     let valid = before_create(&*strategy, &mut object, &context);
-    let judged = admit::validate_valid(request.context, &attributes, valid, &object, None).await;
-    match judged {
-        Ok(warnings) => {
-            request.context.warn(warnings);
-            Ok((object, transaction))
-        }
-        Err(refusal) => {
-            settle(request, transaction, false);
-            Err(refusal)
-        }
-    }
-}
-
-/// Keeps or gives back what was allocated.
-fn settle(request: &WriteRequest<'_>, transaction: Transaction, stored: bool) {
-    let mut allocators = request.context.server.allocators.lock();
-    if stored { transaction.commit(&mut allocators) } else { transaction.revert(&mut allocators) }
+    let warnings = admit::validate_valid(request.context, &attributes, valid, &object, None).await?;
+    request.context.warn(warnings);
+    Ok((object, allocation))
 }
 
 /// Reports the journey's steps of this stage and hands the object out.
@@ -286,31 +272,38 @@ async fn update_with(
     change: &Change<'_>,
     books: Books,
 ) -> Result<Object, Status> {
+    let allocators = &request.context.server.allocators;
+    let (last_try, dry_run) = (&Mutex::new(Allocation::none(allocators)), request.dry_run);
     let through_gates = |cached: Arc<CachedObject>| async move {
+        // Somebody else was faster: what the try before took isn't stored.
+        let lost: Result<(), Status> = Err(Status::modified("services", &request.name));
+        std::mem::replace(&mut *last_try.lock(), Allocation::none(allocators)).settle(&lost, dry_run);
         let current = convert::to_served(request.resource, &cached.object).into_owned();
         let mut new = change(&current)?;
         check_version(request, &new, &cached)?;
         new.set_resource_version(current.resource_version());
-        gates_of_update(request, &mut new, &current, books).await?;
+        let allocation = gates_of_update(request, &mut new, &current, books).await?;
+        *last_try.lock() = allocation.on_its_way();
         Ok(convert::to_stored(request.resource, new))
     };
-    let updated =
-        request.store().update(request.namespace(), &request.name, request.dry_run, through_gates).await?;
-    if let (Updated::Removed(last), true) = (&updated, request.is_service()) {
-        request.context.server.allocators.lock().release(&last.object);
+    let outcome = request.store().update(request.namespace(), &request.name, dry_run, through_gates).await;
+    std::mem::replace(&mut *last_try.lock(), Allocation::none(allocators)).settle(&outcome, dry_run);
+    let updated = outcome?;
+    if let (Updated::Removed(last), true) = (&updated, request.is_service() && !dry_run) {
+        allocators.lock().release(&last.object);
     }
     fresh::gates_have_heard(request, updated.object()).await;
     Ok(committed(request, updated.object()))
 }
 
 /// Mutate → prepare → validate → validating admission.
-async fn gates_of_update(
-    request: &WriteRequest<'_>,
+async fn gates_of_update<'a>(
+    request: &WriteRequest<'a>,
     new: &mut Object,
     old: &Object,
     books: Books,
-) -> Result<(), Status> {
-    let (server, strategy) = (&request.context.server, request.strategy());
+) -> Result<Allocation<'a>, Status> {
+    let (allocators, strategy) = (&request.context.server.allocators, request.strategy());
     let attributes = request.attributes(Operation::Update, request.resource.gvk());
     strategy.default(new);
     if books == Books::Open {
@@ -320,24 +313,17 @@ async fn gates_of_update(
     policy::check_escalation(request.context, new, Some(old)).await?;
     let part = request.part();
     let context = request.strategy_context();
-    let mut transaction = Transaction::default();
+    let mut allocation = Allocation::none(allocators);
     if request.is_service() && part == Part::Main {
         strategy.prepare_for_update(new, old, &context);
-        transaction = server.allocators.lock().allocate(new, Some(old), request.dry_run, rand::random())?;
+        allocation = Allocation::take(allocators, new, Some(old), request.dry_run, rand::random())?;
     }
     let valid = before_update(&*strategy, part, new, old, &context);
-    let judged = admit::validate_valid(request.context, &attributes, valid, new, Some(old)).await;
-    let judged = match judged {
-        Ok(warnings) => {
-            let reserved = policy::reserve_quota(request.context, &attributes, new, Some(old)).await;
-            reserved.map(|()| warnings)
-        }
-        refused => refused,
-    };
-    settle(request, transaction, judged.is_ok() && !request.dry_run);
-    request.context.warn(judged?);
+    let warnings = admit::validate_valid(request.context, &attributes, valid, new, Some(old)).await?;
+    policy::reserve_quota(request.context, &attributes, new, Some(old)).await?;
+    request.context.warn(warnings);
     field_manager::keep_times(old, new);
-    Ok(())
+    Ok(allocation)
 }
 // ANCHOR_END: update-path
 

@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::open_store::read_text;
 use super::{Part, SERVING_NAMES};
 use crate::admission;
+use crate::admission::policy::Policies;
 use crate::admission::webhook::dispatch::Webhooks;
+use crate::allocator::repair;
 use crate::allocator::service::ServiceAllocators;
 use crate::allocator::{IpAllocator, PortAllocator};
 use crate::audit::AuditLog;
@@ -42,7 +44,7 @@ use crate::streaming::KubeletClient;
 use crate::watch_cache::{At, Caches};
 
 /// Caches that admission reads: they are filled before the first request.
-const ADMISSION_READS: [(&str, &str); 17] = [
+const ADMISSION_READS: [(&str, &str); 19] = [
     ("", "namespaces"),
     ("", "serviceaccounts"),
     ("", "secrets"),
@@ -59,6 +61,8 @@ const ADMISSION_READS: [(&str, &str); 17] = [
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
 ];
 
@@ -107,6 +111,7 @@ pub async fn assemble(
         authenticator: authenticator(flags, pki, &client_ca_pem, caches.clone())?,
         authorizer,
         admission: admission::Chain::with(&flags.enable_admission_plugins, &flags.disable_admission_plugins),
+        policies: Policies::default(),
         webhooks: Webhooks::default(),
         allocators: Mutex::new(ServiceAllocators { ips, ports: PortAllocator::new(first, last) }),
         kubelet: kubelet_client(flags, pki)?,
@@ -126,6 +131,7 @@ pub async fn assemble(
     background(shutdown, custom_resources::controller::run(customs, shutdown.clone()));
     let events = registry::find("", "v1", "events").expect("events are registered");
     background(shutdown, event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
+    background(shutdown, repair::run(server.clone(), repair::REPAIR_INTERVAL));
     let lease = bootstrap::identity_lease::run(
         server.stores.clone(),
         nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),

@@ -69,8 +69,10 @@ impl Hub {
         let mut state = self.state.lock();
         for change in changes {
             state.position = state.position.max(change.revision);
-            for (slash, _) in change.key.match_indices('/') {
-                let Some(topic) = state.topics.get_mut(&change.key[..=slash]) else { continue };
+            // The empty prefix is everybody's.
+            let ends = std::iter::once(0).chain(change.key.match_indices('/').map(|(slash, _)| slash + 1));
+            for end in ends {
+                let Some(topic) = state.topics.get_mut(&change.key[..end]) else { continue };
                 topic.last_change = change.revision;
                 // A full channel drops its sender here; the receiver reads what is queued and then finds the end.
                 topic.watchers.retain(|watcher| watcher.try_send(Ok(change.clone())).is_ok());

@@ -8,8 +8,8 @@ use super::{Rules, batch, core, pod, service, warnings};
 use crate::store::DeletionPolicy;
 use crate::validation::discovery::ingress as ingresses;
 use crate::validation::{
-    admission, apps, batch as jobs, custom_resource_definition, discovery, extension, names, node as nodes,
-    pod as pods, policy, quota, rbac, secret, service as services, storage,
+    admission, apps, batch as jobs, custom_resource_definition, discovery, extension, flow_control, names,
+    node as nodes, pod as pods, policy, quota, rbac, secret, service as services, storage,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -256,6 +256,8 @@ pub static TABLE: &[Rules] = &[
     },
     Rules {
         generation: Spec,
+        validate: flow_control::priority_level_configuration,
+        validate_update: |new, _| flow_control::priority_level_configuration(new),
         ..Rules::cluster("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
     },
     Rules {

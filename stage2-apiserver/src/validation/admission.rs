@@ -3,13 +3,14 @@
 //! They are objects like others, kept and listed; that a wrong one is refused now saves whoever writes it a search later.
 //!
 //! # In Kubernetes
-//! `pkg/apis/admissionregistration/validation/validation.go`. Left out: compiling CEL (an expression is only looked at for being there),
-//! and calling webhooks.
+//! `pkg/apis/admissionregistration/validation/validation.go`. Left out: the estimate of what an expression may cost.
+
+pub mod expressions;
 
 use serde_json::Value;
 
 use super::fields::{child, has, list, opt_int, text, texts};
-use super::values::{one_of_if_set, required, required_form};
+use super::values::{one_of_if_set, required};
 use super::{Errors, FieldError, field, go_syntax, index, invalid_each, names, selector};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -54,7 +55,7 @@ fn webhook(errors: &mut Errors, hook: &Value, path: &str) {
     }
     client_config(errors, child(hook, "clientConfig"), &field(path, "clientConfig"));
     one_of_if_set(errors, hook, "reinvocationPolicy", path, &["IfNeeded", "Never"]);
-    match_conditions(errors, hook, path);
+    expressions::match_conditions(errors, hook, path, false);
 }
 
 /// A name of three parts, as every webhook has.
@@ -213,23 +214,6 @@ fn resources(errors: &mut Errors, resources: &[&str], path: &str) {
     }
 }
 
-fn match_conditions(errors: &mut Errors, owner: &Value, path: &str) {
-    let path = field(path, "matchConditions");
-    let mut seen: Vec<&str> = Vec::new();
-    for (at, condition) in list(owner, "matchConditions").iter().enumerate() {
-        let path = index(&path, at);
-        if text(condition, "expression").trim().is_empty() {
-            errors.push(FieldError::required(field(&path, "expression"), ""));
-        }
-        required_form(errors, condition, "name", &path, names::qualified_name);
-        let name = text(condition, "name");
-        if !name.is_empty() && seen.contains(&name) {
-            errors.push(FieldError::duplicate(field(&path, "name"), name));
-        }
-        seen.push(name);
-    }
-}
-
 /// ValidatingAdmissionPolicy.
 pub fn validating_admission_policy(value: &Value) -> Errors {
     let spec = child(value, "spec");
@@ -245,15 +229,7 @@ pub fn validating_admission_policy(value: &Value) -> Errors {
         true => match_resources(&mut errors, child(spec, "matchConstraints"), "spec.matchConstraints"),
         false => errors.push(FieldError::required("spec.matchConstraints", "")),
     }
-    match_conditions(&mut errors, spec, "spec");
-    let (validations, audits) = (list(spec, "validations"), list(spec, "auditAnnotations"));
-    if validations.is_empty() && audits.is_empty() {
-        let why = "validations or auditAnnotations must be specified";
-        errors.push(FieldError::required("spec.validations", why));
-    }
-    for (at, rule) in validations.iter().enumerate() {
-        validation(&mut errors, rule, &index("spec.validations", at));
-    }
+    expressions::of_policy(&mut errors, spec);
     errors
 }
 
@@ -270,23 +246,6 @@ fn match_resources(errors: &mut Errors, constraints: &Value, path: &str) {
         }
     }
     one_of_if_set(errors, constraints, "matchPolicy", path, &["Equivalent", "Exact"]);
-}
-
-fn validation(errors: &mut Errors, rule: &Value, path: &str) {
-    let (expression, message) = (text(rule, "expression").trim(), text(rule, "message"));
-    if expression.is_empty() {
-        errors.push(FieldError::required(field(path, "expression"), "expression is not specified"));
-    }
-    let at = field(path, "message");
-    if has(rule, "message") && !message.is_empty() && message.trim().is_empty() {
-        errors.push(FieldError::invalid(&at, message, "message must be non-empty if specified"));
-    } else if message.trim().contains('\n') {
-        errors.push(FieldError::invalid(&at, message, "message must not contain line breaks"));
-    } else if expression.contains('\n') && message.is_empty() {
-        let why = "message must be specified if expression contains line breaks";
-        errors.push(FieldError::required(&at, why));
-    }
-    one_of_if_set(errors, rule, "reason", path, &["Forbidden", "Invalid", "RequestEntityTooLarge"]);
 }
 
 /// ValidatingAdmissionPolicyBinding.

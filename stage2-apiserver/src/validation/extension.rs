@@ -2,7 +2,7 @@
 //!
 //! # In Kubernetes
 //! `pkg/apis/certificates/validation`, `kube-aggregator/pkg/apis/apiregistration/validation`, `pkg/apis/flowcontrol/validation`.
-//! Left out: the signature of a certificate request, the queues of priority levels.
+//! Left out: the signature of a certificate request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

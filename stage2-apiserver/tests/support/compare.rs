@@ -85,7 +85,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
         return true;
     }
     let placeholder = regex::Regex::new(
-        r"<(uid|rv|id|id26|hostname|time|rand5|ptr|pem|ca|clusterIP|nodePort|server|age|port)(-\d+)?>|\(\d{4,}\)|current: \d+|\(record \d+\)",
+        r#"<(uid|rv|id|id26|hostname|time|rand5|ptr|pem|ca|clusterIP|nodePort|server|age|port)(-\d+)?>|\(\d{4,}\)|current: \d+|\(record \d+\)|resourceVersion: "\d+""#,
     )
     .expect("a regular expression");
     if !placeholder.is_match(pattern) {

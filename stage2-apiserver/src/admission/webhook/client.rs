@@ -6,6 +6,8 @@
 //! # In Kubernetes
 //! `apiserver/pkg/util/webhook/client.go`, `kube-aggregator/pkg/apiserver/resolvers.go` (`NewEndpointServiceResolver`). Errors are Go's,
 //! because people search for them. Left out: `auditing` of failed calls in the log.
+#![expect(clippy::disallowed_methods, reason = "shell: chooses an endpoint by chance")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use crate::admission::ObjectReader;
 use crate::decode;
 use crate::server::tls::system_roots;
 
+/// Longest answer that is read: an object of the largest size as a patch, encoded, and room around it.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// More clients than this are webhooks that come and go: start over.
 const MAX_CLIENTS: usize = 256;
 
@@ -58,7 +62,7 @@ impl Caller {
         let seconds = webhook.timeout_seconds;
         let failed = |why: String| format!("failed to call webhook: {why}");
         let post = |target: &Target| format!("Post \"{}\"", target.shown(seconds));
-        let target = resolve(&webhook.place, reader)
+        let target = resolve(&webhook.place, reader, rand::random())
             .map_err(|(target, why)| failed(format!("{}: {why}", post(&target))))?;
         let client = self.client(&target, &webhook.ca_bundle);
         let client = client.map_err(|why| format!("could not get REST client: {why}"))?;
@@ -90,6 +94,7 @@ impl Caller {
         config.tls = TlsOptions { ca_pem: Some(ca_pem), ..TlsOptions::default() };
         config.tls_server_name = target.certificate_name.clone();
         config.http1_only = true;
+        config.max_response_bytes = Some(MAX_ANSWER_BYTES);
         let client = Client::new(config).map_err(|error| error.to_string())?;
         let mut clients = self.clients.lock();
         if clients.len() >= MAX_CLIENTS {
@@ -107,11 +112,11 @@ impl Target {
     }
 }
 
-/// Finds the address of a place.
+/// Finds the address of a place; `random` chooses among several.
 ///
 /// # Errors
 /// The target as far as it is known, and why it can't be reached.
-pub fn resolve(place: &Place, reader: &dyn ObjectReader) -> Result<Target, (Target, String)> {
+pub fn resolve(place: &Place, reader: &dyn ObjectReader, random: u64) -> Result<Target, (Target, String)> {
     match place {
         Place::Url(url) => {
             let rest = url.strip_prefix("https://").unwrap_or(url);
@@ -131,7 +136,7 @@ pub fn resolve(place: &Place, reader: &dyn ObjectReader) -> Result<Target, (Targ
                 path: clean_path(path),
                 certificate_name: Some(host),
             };
-            match endpoint(reader, namespace, name, *port) {
+            match endpoint(reader, namespace, name, *port, random) {
                 Ok(address) => {
                     target.server = format!("https://{address}");
                     Ok(target)
@@ -147,11 +152,18 @@ fn clean_path(path: &str) -> String {
     format!("/{}", path.trim_matches('/'))
 }
 
-/// The address of a ready endpoint of a Service's port.
+/// The address of a ready endpoint of a Service's port; `random` chooses among them, so that the load is shared and one that is
+/// dead without anybody having noticed isn't asked each time.
 ///
 /// # Errors
 /// In the words of the endpoint resolver.
-pub fn endpoint(reader: &dyn ObjectReader, namespace: &str, name: &str, port: i64) -> Result<String, String> {
+pub fn endpoint(
+    reader: &dyn ObjectReader,
+    namespace: &str,
+    name: &str,
+    port: i64,
+    random: u64,
+) -> Result<String, String> {
     let service = reader.get("", "services", namespace, name);
     let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
     let kind = service.get_str("/spec/type").unwrap_or("ClusterIP");
@@ -165,19 +177,25 @@ pub fn endpoint(reader: &dyn ObjectReader, namespace: &str, name: &str, port: i6
     let port_name = found["name"].as_str().unwrap_or("");
     let slices = reader.list("discovery.k8s.io", "endpointslices", namespace);
     let of_service = |s: &&std::sync::Arc<Object>| s.label("kubernetes.io/service-name") == Some(name);
-    slices
-        .iter()
-        .filter(of_service)
-        .find_map(|slice| ready_address(slice, port_name))
-        .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+    let mut found: Vec<String> =
+        slices.iter().filter(of_service).flat_map(|slice| ready_addresses(slice, port_name)).collect();
+    // A pod may be in two slices while it moves from one to the other.
+    found.sort();
+    found.dedup();
+    let count = u64::try_from(found.len()).expect("a count");
+    let chosen = random.checked_rem(count).and_then(|at| usize::try_from(at).ok());
+    let chosen = chosen.map(|at| found.swap_remove(at));
+    chosen.ok_or_else(|| format!("no endpoints available for service {name:?}"))
 }
 
-fn ready_address(slice: &Object, port_name: &str) -> Option<String> {
+fn ready_addresses(slice: &Object, port_name: &str) -> Vec<String> {
     let list = |pointer: &str| slice.get(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
     let ports = list("/ports");
-    let port = ports.iter().find(|p| p["name"].as_str().unwrap_or("") == port_name)?["port"].as_i64()?;
+    let port = ports.iter().find(|p| p["name"].as_str().unwrap_or("") == port_name);
+    let Some(port) = port.and_then(|port| port["port"].as_i64()) else { return Vec::new() };
     let endpoints = list("/endpoints");
-    let ready = endpoints.iter().find(|e| e["conditions"]["ready"].as_bool() != Some(false))?;
-    let address = ready["addresses"][0].as_str()?;
-    Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+    let ready = endpoints.iter().filter(|e| e["conditions"]["ready"].as_bool() != Some(false));
+    let addresses = ready.filter_map(|endpoint| endpoint["addresses"][0].as_str());
+    let shown = |a: &str| if a.contains(':') { format!("[{a}]:{port}") } else { format!("{a}:{port}") };
+    addresses.map(shown).collect()
 }

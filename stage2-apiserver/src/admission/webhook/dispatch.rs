@@ -24,7 +24,11 @@ use super::client::Caller;
 use super::matcher::{Invocation, Objects, is_exempt, operation_name, should_call};
 use super::review::{self, Verdict};
 use super::{Configured, Sort, Webhook};
+use crate::admission::policy::Question;
+use crate::admission::policy::conditions;
+use crate::admission::policy::expression::{Activation, Subject};
 use crate::admission::{Attributes, ObjectReader};
+use crate::authorization::Authorizer;
 use crate::metrics::Metrics;
 use crate::metrics::webhooks::{CallLabels, FailOpenLabels, RejectionLabels};
 use crate::schema::{self, go_json};
@@ -49,6 +53,41 @@ pub struct Request<'a> {
     pub reader: &'a dyn ObjectReader,
     /// Counts calls and refusals.
     pub metrics: &'a Metrics,
+    /// Whom conditions may ask about rights.
+    pub authorizer: &'a dyn Authorizer,
+}
+
+impl Request<'_> {
+    /// As what a webhook is to be called, if rules, selectors and conditions say so.
+    ///
+    /// # Errors
+    /// 404 when the namespace isn't there, 403 when the conditions of a webhook that fails closed can't be evaluated.
+    fn wanted_by(&self, webhook: &Webhook, objects: Objects<'_>) -> Result<Option<Invocation>, Status> {
+        let Some(found) = should_call(webhook, self.attributes, objects, self.reader)? else {
+            return Ok(None);
+        };
+        if webhook.conditions.is_empty() {
+            return Ok(Some(found));
+        }
+        let Request { attributes, options, reader, authorizer, .. } = *self;
+        let question = Question { attributes, objects, options, reader, authorizer };
+        let subject = Subject::of_question(review::request(attributes, &found, objects, options, ""));
+        let mut activation =
+            Activation::new(&subject, &[]).with_authorizer(authorizer, question.authorization());
+        match conditions::hold(&webhook.conditions, &mut activation) {
+            Ok(true) => Ok(Some(found)),
+            Ok(false) => Ok(None),
+            Err(why) if webhook.fail_open => {
+                tracing::warn!(
+                    webhook = webhook.name,
+                    why,
+                    "Failed evaluating match conditions, failing open"
+                );
+                Ok(None)
+            }
+            Err(why) => Err(attributes.forbidden(why)),
+        }
+    }
 }
 
 /// What webhooks say besides yes and no.
@@ -112,9 +151,7 @@ impl Webhooks {
         let mut index = 0;
         for webhook in webhooks.iter() {
             let objects = Objects { new: object.as_ref(), old };
-            let Some(invocation) = should_call(webhook, request.attributes, objects, request.reader)? else {
-                continue;
-            };
+            let Some(invocation) = request.wanted_by(webhook, objects)? else { continue };
             let id = (webhook.configuration.clone(), webhook.name.clone());
             if rounds.again && !rounds.due.remove(&id) {
                 continue;
@@ -198,7 +235,7 @@ impl Webhooks {
         }
         let mut wanted = Vec::new();
         for webhook in webhooks.iter() {
-            if let Some(invocation) = should_call(webhook, request.attributes, objects, request.reader)? {
+            if let Some(invocation) = request.wanted_by(webhook, objects)? {
                 wanted.push((webhook, invocation));
             }
         }

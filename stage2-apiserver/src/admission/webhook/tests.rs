@@ -147,18 +147,21 @@ fn a_service_is_resolved_to_a_ready_endpoint_of_its_port() {
         "endpoints": [
             {"addresses": ["10.0.0.1"], "conditions": {"ready": false}},
             {"addresses": ["10.0.0.2"], "conditions": {"ready": true}},
+            {"addresses": ["10.0.0.3"], "conditions": {}},
         ],
     });
     let place = |port| Place::Service { namespace: "n".into(), name: "s".into(), path: "x/".into(), port };
     let cluster = Cluster::default().with("services", service);
-    let (target, why) = client::resolve(&place(443), &cluster).expect_err("nobody there");
+    let (target, why) = client::resolve(&place(443), &cluster, 0).expect_err("nobody there");
     assert_eq!(why, "no endpoints available for service \"s\"");
     assert_eq!((target.authority.as_str(), target.path.as_str()), ("s.n.svc:443", "/x"));
     let cluster = cluster.with("endpointslices", slice);
-    let target = client::resolve(&place(443), &cluster).expect("resolved");
+    let target = client::resolve(&place(443), &cluster, 0).expect("resolved");
     assert_eq!(target.server, "https://10.0.0.2:9443");
     assert_eq!(target.certificate_name.as_deref(), Some("s.n.svc"));
-    assert!(client::resolve(&place(444), &cluster).is_err());
+    let other = client::resolve(&place(443), &cluster, 7).expect("resolved");
+    assert_eq!(other.server, "https://10.0.0.3:9443");
+    assert!(client::resolve(&place(444), &cluster, 0).is_err());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Classify: which flow a request belongs to, and how many seats its level has.
 //!
 //! Schemas are asked in the order of their precedence; the first with a rule for this user and this request decides. Seats are
-//! divided by shares: a level with 40 of 245 shares has 40/245 of all seats, and at least one.
+//! divided by shares: a level with 40 of 245 shares has 40/245 of all seats, and at least one. A level with no shares at all has no seats:
+//! a jail, whose requests wait until somebody gives it some.
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/util/flowcontrol/{rule,apf_controller}.go`.
@@ -249,6 +250,9 @@ mod tests {
         let seats = |name: &str| config.levels.iter().find(|l| l.name == name).expect(name).seats;
         // 245 shares of 600 seats.
         assert_eq!((seats("workload-low"), seats("catch-all"), seats("exempt")), (245, 13, 0));
+        let none = serde_json::json!({ "metadata": { "name": "none" }, "spec": { "type": "Limited", "limited": { "nominalConcurrencyShares": 0 } } });
+        let none = Object::from_value(none).expect("a map");
+        assert_eq!(Config::read(&[], &[&none], 600).levels[0].seats, 0);
         assert!(Config::default().classify(&UserInfo::anonymous(), &RequestInfo::default()).is_none());
     }
 }

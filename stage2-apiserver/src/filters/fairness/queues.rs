@@ -37,9 +37,12 @@ impl<T> Queues<T> {
         free
     }
 
-    /// Waits in a flow's queue; false if that is full.
-    pub fn wait(&mut self, flow: &str, who: T, limit: usize) -> bool {
-        let queue = self.waiting.get(flow).map_or(0, VecDeque::len);
+    /// Waits in a flow's queue; false if that is full of others who still wait.
+    pub fn wait(&mut self, flow: &str, who: T, limit: usize, is_gone: impl FnMut(&T) -> bool) -> bool {
+        let mut queue = self.waiting.get(flow).map_or(0, VecDeque::len);
+        if queue >= limit {
+            queue = self.forget(flow, is_gone);
+        }
         if queue >= limit {
             return false;
         }
@@ -48,6 +51,18 @@ impl<T> Queues<T> {
         }
         self.waiting.entry(flow.to_owned()).or_default().push_back(who);
         true
+    }
+
+    /// Takes those out of a queue who wait no longer; how many are left.
+    fn forget(&mut self, flow: &str, mut is_gone: impl FnMut(&T) -> bool) -> usize {
+        let Some(queue) = self.waiting.get_mut(flow) else { return 0 };
+        queue.retain(|who| !is_gone(who));
+        let left = queue.len();
+        if left == 0 {
+            self.waiting.remove(flow);
+            self.turns.retain(|turn| turn != flow);
+        }
+        left
     }
 
     /// A seat becomes free.
@@ -84,10 +99,10 @@ mod tests {
         let mut queues = Queues::new(1);
         assert!(queues.enter() && !queues.enter());
         for number in 0..5 {
-            assert!(queues.wait("loud", format!("loud{number}"), 5));
+            assert!(queues.wait("loud", format!("loud{number}"), 5, |_| false));
         }
-        assert!(!queues.wait("loud", "one too many".into(), 5));
-        assert!(queues.wait("quiet", "quiet0".into(), 5));
+        assert!(!queues.wait("loud", "one too many".into(), 5, |_| false));
+        assert!(queues.wait("quiet", "quiet0".into(), 5, |_| false));
         let mut order = Vec::new();
         for _ in 0..6 {
             queues.leave();
@@ -101,11 +116,23 @@ mod tests {
     fn nobody_overtakes_who_waits() {
         let mut queues = Queues::new(1);
         assert!(queues.enter());
-        assert!(queues.wait("a", 1, 1));
+        assert!(queues.wait("a", 1, 1, |_| false));
         queues.leave();
         assert!(!queues.enter(), "the seat is for who waits");
         assert_eq!(queues.seat_next(), Some(1));
         queues.set_seats(2);
         assert!(queues.enter());
+    }
+
+    #[test]
+    fn who_went_away_leaves_room_in_the_queue() {
+        let mut queues = Queues::new(1);
+        assert!(queues.enter());
+        assert!(queues.wait("a", 1, 2, |_| false) && queues.wait("a", 2, 2, |_| false));
+        assert!(!queues.wait("a", 3, 2, |_| false));
+        assert!(queues.wait("a", 3, 2, |who| *who == 1));
+        assert!(queues.wait("a", 4, 2, |_| true), "all of them went");
+        queues.leave();
+        assert_eq!((queues.seat_next(), queues.seat_next()), (Some(4), None));
     }
 }

@@ -205,11 +205,10 @@ impl Server {
             if let Some(delete) = &operation.delete {
                 if delete.range_end.is_empty() && compared.iter().any(|(key, _)| key.as_bytes() == delete.key)
                 {
-                    let there = self.expecting(&delete.key, compared, Write::Delete).await?;
-                    let Some((_, revision)) = there else { return Ok(None) };
-                    let header = header_at(revision);
-                    response.delete =
-                        Some(pb::DeleteRangeResponse { header, deleted: 1, ..Default::default() });
+                    response.delete = Some(match self.compared_delete(delete, compared).await? {
+                        Some(deleted) => deleted,
+                        None => return Ok(None),
+                    });
                 } else {
                     response.delete = Some(self.delete(delete).await?);
                 }
@@ -217,6 +216,26 @@ impl Server {
             responses.push(response);
         }
         Ok(Some(responses))
+    }
+
+    /// Deletes a key that was compared; what wasn't there stays so. `None` when it is no longer as it was.
+    async fn compared_delete(
+        &self,
+        delete: &pb::DeleteRangeRequest,
+        compared: &[(String, Expect)],
+    ) -> Result<Option<pb::DeleteRangeResponse>, Failure> {
+        let was = compared.iter().find(|(key, _)| key.as_bytes() == delete.key).map(|(_, expect)| *expect);
+        if was == Some(Expect::Absent) {
+            return Ok(Some(pb::DeleteRangeResponse { header: self.header().await?, ..Default::default() }));
+        }
+        let before =
+            if delete.prev_kv { self.find(&Keys::new(&delete.key, &[])?, 0).await?.0 } else { Vec::new() };
+        let Some((key, revision)) = self.expecting(&delete.key, compared, Write::Delete).await? else {
+            return Ok(None);
+        };
+        self.leases.detach(&key);
+        let prev_kvs = before.iter().map(|kv| shown(kv, false, 0)).collect();
+        Ok(Some(pb::DeleteRangeResponse { header: header_at(revision), deleted: 1, prev_kvs }))
     }
 
     async fn expecting(

@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// # Errors
 /// The store can't be read.
 pub async fn serve(server: &Server) -> Result<Response<Body>, Failure> {
-    let page = server.storage.list(ListRequest::all("/")).await?;
+    let page = server.storage.list(ListRequest::all("")).await?;
     let mut items: Vec<bolt::Item> = Vec::with_capacity(page.items.len());
     for found in &page.items {
         items.push((key_of(found.revision), kv::shown(found, false, 0).encode_to_vec()));

@@ -92,3 +92,45 @@ async fn a_lease_takes_its_keys_with_it() {
     let unknown = pb::PutRequest { key: text("/k"), lease: 9, ..Default::default() };
     assert_eq!(server.put(&unknown).await.expect_err("no lease").code, 5);
 }
+
+#[tokio::test]
+async fn a_deletion_in_a_transaction_counts_what_was_there() {
+    let server = server();
+    let delete = |version: i64| pb::TxnRequest {
+        compare: vec![pb::Compare {
+            key: text("zebra"),
+            target: 0,
+            version: Some(version),
+            ..Default::default()
+        }],
+        success: vec![pb::RequestOp {
+            delete: Some(pb::DeleteRangeRequest { key: text("zebra"), prev_kv: true, ..Default::default() }),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let deleted = |answer: pb::TxnResponse| {
+        let response = answer.responses[0].delete.clone().expect("a deletion");
+        (response.deleted, response.prev_kvs.len())
+    };
+    let before = server.header().await.expect("read").expect("a header").revision;
+    assert_eq!(deleted(server.txn(&delete(0)).await.expect("absent, as it was compared")), (0, 0));
+    assert_eq!(server.header().await.expect("read").expect("a header").revision, before);
+    put(&server, "zebra", "1", 0).await;
+    assert_eq!(deleted(server.txn(&delete(1)).await.expect("there")), (1, 1));
+    assert!(server.storage.get("zebra").await.expect("read").is_none());
+}
+
+#[tokio::test]
+async fn keys_without_a_slash_are_watched_too() {
+    use futures::StreamExt;
+    let server = server();
+    let now = server.storage.freshness("").await.expect("fresh").revision;
+    let mut changes = server.storage.watch("", now);
+    put(&server, "zebra", "1", 0).await;
+    put(&server, "/a/b", "1", 0).await;
+    for key in ["zebra", "/a/b"] {
+        let change = changes.next().await.expect("a change").expect("no error");
+        assert_eq!(&*change.key, key);
+    }
+}

@@ -78,7 +78,7 @@ async fn begin(
         Ok(keys) => keys,
         Err(failure) => return drop(out.send(Err(failure)).await),
     };
-    let now = match server.storage.freshness("/").await {
+    let now = match server.storage.freshness("").await {
         Ok(now) => now.revision,
         Err(error) => return drop(out.send(Err(error.into())).await),
     };
@@ -101,7 +101,7 @@ async fn follow(
     after: Revision,
     out: Out,
 ) {
-    let mut items = server.storage.watch("/", after);
+    let mut items = server.storage.watch("", after);
     while let Some(item) = items.next().await {
         let response = match item {
             Ok(item) if keys.contain(&item.key) && wanted(&create, &item) => pb::WatchResponse {
