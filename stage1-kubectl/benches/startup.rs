@@ -2,7 +2,7 @@
 //!
 //! Two things that people wait for: `version --client`, which is start-up and nothing else, and `get pods` of 5,000 pods, which the server
 //! sends as a Table in pieces of 500. A small server of this program's own answers both programs with the same bytes. Of several runs the
-//! fastest counts; memory is the largest resident set that the kernel saw (`VmHWM` of the child, by `wait4`).
+//! fastest counts; memory is the largest resident set that was seen (`VmHWM` of the child).
 //!
 //! Without a stock kubectl (`STAGES_STOCK_KUBECTL_DIR/kubectl-1.32`) only ours is measured.
 #![expect(clippy::disallowed_methods, reason = "a bench that starts programs and a server")]
@@ -12,6 +12,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -108,19 +110,23 @@ fn measure(kubectl: &Path, home: &Path, arguments: &[&str]) -> (Duration, u64) {
             .spawn()
             .expect("kubectl starts");
         let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut lines = 0;
-        let mut line = String::new();
-        // The high-water mark is in /proc only while the program lives: it is read with each piece of output.
-        while output.read_line(&mut line).is_ok_and(|count| count > 0) {
-            if lines % 500 == 0 {
-                memory = memory.max(resident(&status));
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        // The high-water mark is in /proc only while the program lives, so it is read again and again until it is gone.
+        let watching = std::thread::spawn(move || {
+            let mut highest = 0;
+            while !ended.load(Ordering::Relaxed) {
+                highest = highest.max(resident(&status));
+                std::thread::sleep(Duration::from_micros(200));
             }
-            (lines, line) = (lines + 1, String::new());
-        }
-        memory = memory.max(resident(&status));
+            highest
+        });
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let lines = output.lines().map_while(Result::ok).count();
         assert!(child.wait().expect("kubectl ends").success(), "{} {arguments:?} fails", kubectl.display());
         best = best.min(before.elapsed());
+        over.store(true, Ordering::Relaxed);
+        memory = memory.max(watching.join().expect("the watcher ends"));
         assert!(arguments[0] != "get" || lines == PODS + 1, "{} printed {lines} lines", kubectl.display());
     }
     (best, memory)

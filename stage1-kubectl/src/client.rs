@@ -31,10 +31,12 @@ mod api;
 mod config;
 mod credentials;
 mod dial;
+pub mod download;
 mod error;
 pub mod no_proxy;
 mod pager;
 mod response;
+pub mod round_trippers;
 pub mod running;
 mod upgrade;
 
@@ -118,11 +120,20 @@ impl Client {
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
         let timeout = self.inner.config.timeout;
         let call = async {
+            let mut request = request;
+            if self.inner.config.compression {
+                request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+            }
             let (parts, body) = self.stream(request).await?.into_parts();
             let limit = self.inner.config.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES);
             let body = Limited::new(body, limit).collect().await;
-            let body = body.map_err(|e| ClientError::interrupted(&self.inner.config.server, &*e))?;
-            Ok(Response::from_parts(parts, body.to_bytes()))
+            let body = body.map_err(|e| ClientError::interrupted(&self.inner.config.server, &*e))?.to_bytes();
+            let body = response::decompressed(&parts.headers, body, limit)
+                .map_err(|e| ClientError::interrupted(&self.inner.config.server, &e))?;
+            if let Some(log) = &self.inner.config.request_log {
+                log.body(&body);
+            }
+            Ok(Response::from_parts(parts, body))
         };
         match timeout {
             None => call.await,
@@ -140,9 +151,14 @@ impl Client {
         let request = self.prepare(request).await?;
         let mut retries = 0;
         loop {
+            let log = self.inner.config.request_log.as_ref();
+            let sent = log.map(|log| log.request(&request));
             let response = self.inner.pool.request(clone_request(&request)).await;
             let response =
                 response.map_err(|e| ClientError::from_connection(&self.inner.config.server, &e))?;
+            if let (Some(log), Some(sent)) = (log, sent) {
+                log.response(&request, response.status(), response.headers(), sent.elapsed());
+            }
             self.report_warnings(&response);
             if response.status().is_success() {
                 return Ok(response);

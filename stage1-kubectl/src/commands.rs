@@ -79,12 +79,16 @@ pub mod logs;
 pub mod node_upkeep;
 /// `kubectl options` and `alpha`.
 pub mod options;
+/// The command line becomes a command.
+pub mod parsing;
 /// `kubectl patch`.
 pub mod patch;
 /// `kubectl plugin`, and programs that are commands.
 pub mod plugin;
 /// The command in the program's name.
 pub mod plugin_name;
+/// The pod that is meant.
+pub mod pods;
 /// `kubectl port-forward`.
 pub mod port_forward;
 /// `kubectl proxy`.
@@ -228,6 +232,10 @@ pub enum Command {
 /// # Errors
 /// Whatever it fails with.
 pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
+    // Its `--profile` is of another kind.
+    if !matches!(command, Command::Debug(_)) {
+        ctx.check_flags()?;
+    }
     match command {
         Command::Alpha => {
             options::alpha(ctx);
@@ -285,62 +293,6 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
     }
 }
 
-/// What clap can't parse, in kubectl's words.
-pub fn usage_failure(error: &clap::Error, arguments: &[String]) -> Failure {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        _ => String::new(),
-    };
-    let command = command_path(arguments);
-    let hint = format!("See 'kubectl {command} --help' for usage.");
-    let message = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            format!("unknown command {:?} for \"kubectl\"", context(ContextKind::InvalidSubcommand))
-        }
-        ErrorKind::UnknownArgument => match context(ContextKind::InvalidArg) {
-            flag if flag.starts_with("--") => {
-                let name = flag.split('=').next().unwrap_or(&flag).to_string();
-                format!("unknown flag: {name}\n{hint}")
-            }
-            flag if flag.starts_with('-') => {
-                let letter = flag.chars().nth(1).unwrap_or('-');
-                format!("unknown shorthand flag: '{letter}' in {flag}\n{hint}")
-            }
-            other => format!("unexpected argument {other:?}\n{hint}"),
-        },
-        ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
-            let flag = context(ContextKind::InvalidArg);
-            let flag = flag.split(' ').next().unwrap_or_default().to_string();
-            format!("flag needs an argument: {flag}\n{hint}")
-        }
-        _ => {
-            let text = error.to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
-            text.trim_end().to_string()
-        }
-    };
-    Failure::Message(message)
-}
-
-/// The words of a command line that name a command: `create namespace`, whatever alias stands for it.
-fn command_path(arguments: &[String]) -> String {
-    use clap::CommandFactory;
-    let kubectl = Kubectl::command();
-    let (mut command, mut path) = (&kubectl, Vec::new());
-    for word in arguments.iter().skip(1).filter(|word| !word.starts_with('-')) {
-        match command.find_subcommand(word) {
-            Some(found) => {
-                path.push(found.get_name().to_string());
-                command = found;
-            }
-            None if path.is_empty() => continue,
-            None => break,
-        }
-    }
-    path.join(" ")
-}
-
 /// How `--dry-run` was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DryRun {
@@ -361,8 +313,7 @@ impl DryRun {
     pub fn parse(text: &str) -> Result<Self, Failure> {
         match text {
             "none" | "false" => Ok(DryRun::None),
-            "client" | "true" => Ok(DryRun::Client),
-            "unchanged" => Ok(DryRun::Client),
+            "client" | "true" | "unchanged" => Ok(DryRun::Client),
             "server" => Ok(DryRun::Server),
             other => {
                 let why =

@@ -16,11 +16,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use clap::Args;
 use tokio::sync::OnceCell;
 
+use crate::client::round_trippers::{self, RequestLog};
 use crate::client::{Client, ClientConfig, ClientError};
-use crate::discovery::Discovery;
+use crate::commands::version;
+use crate::discovery::{Discovery, cache};
 use crate::failure::Failure;
 use crate::journey::{self, Stage};
 use crate::journey_step;
@@ -28,114 +29,9 @@ use crate::kubeconfig::{self, ConfigError, Resolved};
 use crate::object::Object;
 use crate::resource::ApiResource;
 
-/// Flags that every command takes.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Global options")]
-pub struct GlobalFlags {
-    /// Path to the kubeconfig file to use for CLI requests.
-    #[arg(
-        help = "Path to the kubeconfig file to use for CLI requests.",
-        long,
-        global = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub kubeconfig: String,
-    /// The name of the kubeconfig context to use
-    #[arg(long, global = true)]
-    pub context: Option<String>,
-    /// The name of the kubeconfig cluster to use
-    #[arg(long, global = true)]
-    pub cluster: Option<String>,
-    /// The name of the kubeconfig user to use
-    #[arg(long, global = true)]
-    pub user: Option<String>,
-    /// If present, the namespace scope for this CLI request
-    #[arg(short = 'n', long, global = true)]
-    pub namespace: Option<String>,
-    /// The address and port of the Kubernetes API server
-    #[arg(short = 's', long, global = true)]
-    pub server: Option<String>,
-    /// Bearer token for authentication to the API server
-    #[arg(long, global = true)]
-    pub token: Option<String>,
-    /// Username for basic authentication to the API server
-    #[arg(long, global = true)]
-    pub username: Option<String>,
-    /// Password for basic authentication to the API server
-    #[arg(long, global = true)]
-    pub password: Option<String>,
-    /// Username to impersonate for the operation. User could be a regular user or a service account in a namespace.
-    #[arg(
-        help = "Username to impersonate for the operation. User could be a regular user or a service account in a namespace.",
-        long = "as",
-        global = true
-    )]
-    pub impersonate: Option<String>,
-    /// Group to impersonate for the operation, this flag can be repeated to specify multiple groups.
-    #[arg(
-        help = "Group to impersonate for the operation, this flag can be repeated to specify multiple groups.",
-        long = "as-group",
-        global = true
-    )]
-    pub impersonate_groups: Vec<String>,
-    /// UID to impersonate for the operation.
-    #[arg(help = "UID to impersonate for the operation.", long = "as-uid", global = true)]
-    pub impersonate_uid: Option<String>,
-    /// Path to a cert file for the certificate authority
-    #[arg(long, global = true)]
-    pub certificate_authority: Option<String>,
-    /// Path to a client certificate file for TLS
-    #[arg(long, global = true)]
-    pub client_certificate: Option<String>,
-    /// Path to a client key file for TLS
-    #[arg(long, global = true)]
-    pub client_key: Option<String>,
-    /// Server name to use for server certificate validation. If it is not provided, the hostname used to contact the server is used
-    #[arg(long, global = true)]
-    pub tls_server_name: Option<String>,
-    /// If true, the server's certificate will not be checked for validity. This will make your HTTPS connections insecure
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub insecure_skip_tls_verify: bool,
-    /// The length of time to wait before giving up on a single server request. Non-zero values should contain a corresponding time unit (e.g. 1s, 2m, 3h). A value of zero means don't timeout requests.
-    #[arg(
-        help = "The length of time to wait before giving up on a single server request. Non-zero values should contain a corresponding time unit (e.g. 1s, 2m, 3h). A value of zero means don't timeout requests.",
-        long,
-        global = true,
-        default_value = "0"
-    )]
-    pub request_timeout: String,
-    /// number for the log level verbosity
-    #[arg(short = 'v', long = "v", global = true, default_value_t = 0)]
-    pub v: u8,
-    /// Treat warnings received from the server as errors and exit with a non-zero exit code
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub warnings_as_errors: bool,
-    /// If true, opt-out of response compression for all requests to the server
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub disable_compression: bool,
-    /// Require server version to match client version
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub match_server_version: bool,
-    /// When to use colors: auto (on a terminal), always or never
-    #[arg(long, global = true, default_value = "auto", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
-    pub color: String,
-    /// Default cache directory
-    #[arg(long, global = true)]
-    pub cache_dir: Option<String>,
-    /// Maximum number of seconds between log flushes
-    #[arg(long, global = true, default_value = "5s", hide = true)]
-    pub log_flush_frequency: String,
-    /// comma-separated list of pattern=N settings for file-filtered logging (only works for the default text log format)
-    #[arg(long, global = true, default_value = "", hide = true)]
-    pub vmodule: String,
-    /// Name of profile to capture. One of (none|cpu|heap|goroutine|threadcreate|block|mutex)
-    #[arg(long, global = true, default_value = "none", hide = true)]
-    pub profile: String,
-    /// Name of the file to write the profile to
-    #[arg(long, global = true, default_value = "profile.pprof", hide = true)]
-    pub profile_output: String,
-}
+mod flags;
+
+pub use flags::GlobalFlags;
 
 /// What a command works with.
 pub struct Context {
@@ -210,6 +106,22 @@ impl Context {
         Ok(resolved)
     }
 
+    /// Whether what the flags ask for can be had at all.
+    ///
+    /// # Errors
+    /// A profile: those are of Go's runtime, which isn't here.
+    pub fn check_flags(&self) -> Result<(), Failure> {
+        match self.flags.profile.as_str() {
+            "none" => Ok(()),
+            name @ ("cpu" | "heap" | "goroutine" | "threadcreate" | "block" | "mutex") => {
+                Err(Failure::message(format!(
+                    "profile '{name}' is one of Go's runtime, and this program has none"
+                )))
+            }
+            name => Err(Failure::message(format!("unknown profile '{name}'"))),
+        }
+    }
+
     /// The client, made on first use.
     ///
     /// # Errors
@@ -217,7 +129,11 @@ impl Context {
     pub async fn client(&self) -> Result<&Client, Failure> {
         let make = || async {
             let config = self.client_config()?.with_plugin_certificate().await?;
-            Ok(Client::new(config)?)
+            let client = Client::new(config)?;
+            if self.flags.match_server_version {
+                version::require_match(&client).await?;
+            }
+            Ok::<_, Failure>(client)
         };
         self.client.get_or_try_init(make).await
     }
@@ -232,6 +148,11 @@ impl Context {
             None => ClientConfig::from_resolved(&self.resolved()?).map_err(ClientError::from)?,
         };
         let mut config = config.with_user_agent("kubectl");
+        config.compression = !self.flags.disable_compression;
+        let level = round_trippers::level_for("round_trippers", self.flags.v, &self.flags.vmodule);
+        let level = level.map_err(Failure::message)?;
+        let write = Arc::new(|line: &str| eprint(line));
+        config.request_log = (level >= 6).then_some(RequestLog { level, write });
         let timeout = self.flags.request_timeout.as_str();
         let seconds = timeout.parse::<i64>().ok().map(jiff::SignedDuration::from_secs);
         let limit = seconds.or_else(|| crate::time::parse_duration(timeout));
@@ -260,6 +181,11 @@ impl Context {
         Some(config)
     }
 
+    /// Until when our own certificate is valid, if we have one: a server that doesn't know us any more doesn't say why.
+    pub fn certificate_end(&self) -> Option<jiff::Timestamp> {
+        self.client_config().ok()?.tls.certificate_end()
+    }
+
     /// With `--warnings-as-errors`, what the server's warnings amount to.
     ///
     /// # Errors
@@ -279,7 +205,34 @@ impl Context {
     /// The server doesn't answer.
     pub async fn discovery(&self) -> Result<&Discovery, Failure> {
         let client = self.client().await?;
-        Ok(self.discovery.get_or_try_init(|| Discovery::fetch(client)).await?)
+        let fetch = || async {
+            let (found, documents) = Discovery::fetch_documents(client).await?;
+            if let Some(file) = self.cache_file(client).filter(|_| !documents.is_empty()) {
+                cache::write(&file, &documents);
+            }
+            Ok::<_, ClientError>(found)
+        };
+        Ok(self.discovery.get_or_try_init(fetch).await?)
+    }
+
+    /// What the server had when it was last asked, or has now.
+    ///
+    /// # Errors
+    /// As [`Context::discovery`].
+    pub async fn cached_discovery(&self) -> Result<&Discovery, Failure> {
+        let client = self.client().await?;
+        let kept = self.cache_file(client).and_then(|file| cache::read(&file));
+        match kept {
+            Some(documents) => {
+                let kept = || std::future::ready(Discovery::from_documents(&documents));
+                Ok(self.discovery.get_or_init(kept).await)
+            }
+            None => self.discovery().await,
+        }
+    }
+
+    fn cache_file(&self, client: &Client) -> Option<PathBuf> {
+        cache::file(self.flags.cache_dir.as_deref(), &client.config().server)
     }
 
     /// The resource that a user's word means.

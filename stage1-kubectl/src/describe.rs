@@ -19,7 +19,8 @@
 //! and IPAddress, which are described as any object is (field by field).
 
 mod access;
-mod access_control;
+/// Roles and bindings.
+pub mod access_control;
 mod batch;
 mod configuration;
 mod container;

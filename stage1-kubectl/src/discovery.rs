@@ -9,7 +9,7 @@
 //! 1. Groups keep the server's order, versions the order of preference: the first match is the one to use.
 //!
 //! # In Kubernetes
-//! `client-go/discovery/{discovery_client,aggregated_discovery}.go`. Left out: the cache on disk.
+//! `client-go/discovery/{discovery_client,aggregated_discovery}.go`.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -18,6 +18,9 @@ use serde_json::Value;
 
 use crate::client::{Client, ClientError};
 use crate::resource::{ApiResource, GroupVersionResource};
+
+/// The documents on disk.
+pub mod cache;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
@@ -51,17 +54,33 @@ impl Discovery {
     /// # Errors
     /// As [`Client::send`].
     pub async fn fetch(client: &Client) -> Result<Self, ClientError> {
-        let mut versions = Vec::new();
+        Ok(Discovery::fetch_documents(client).await?.0)
+    }
+
+    /// As [`Discovery::fetch`], with the documents of servers that know the aggregated form.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn fetch_documents(client: &Client) -> Result<(Self, Vec<Value>), ClientError> {
+        let (mut versions, mut documents) = (Vec::new(), Vec::new());
         for root in ["/api", "/apis"] {
             let request = Request::get(root).header(header::ACCEPT, AGGREGATED).body(Bytes::new());
             let request = request.expect("a constant request");
             let document: Value = client.request(request).await?;
             match document["kind"].as_str() {
-                Some("APIGroupDiscoveryList") => versions.extend(parse_aggregated(&document)),
+                Some("APIGroupDiscoveryList") => {
+                    versions.extend(parse_aggregated(&document));
+                    documents.push(document);
+                }
                 _ => versions.extend(fetch_one_by_one(client, root, &document).await?),
             }
         }
-        Ok(Discovery { versions })
+        Ok((Discovery { versions }, documents))
+    }
+
+    /// From documents that were kept.
+    pub fn from_documents(documents: &[Value]) -> Self {
+        Discovery { versions: documents.iter().flat_map(parse_aggregated).collect() }
     }
 }
 

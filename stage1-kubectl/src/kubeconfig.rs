@@ -260,6 +260,11 @@ pub struct NamedContext {
     pub context: Context,
 }
 
+/// An empty name isn't written.
+fn is_empty(text: &Option<String>) -> bool {
+    text.as_ref().is_none_or(String::is_empty)
+}
+
 /// A cluster, a user and a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -269,7 +274,7 @@ pub struct Context {
     /// The user's name.
     pub user: String,
     /// The namespace when none is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_empty")]
     pub namespace: Option<String>,
     /// What other tools keep here.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -324,6 +329,12 @@ impl Config {
             resolve(&mut user.client_certificate);
             resolve(&mut user.client_key);
             resolve(&mut user.token_file);
+            // A command with a slash in it is a path; without one it is looked for in PATH.
+            if let Some(plugin) = user.exec.as_mut().filter(|plugin| plugin.command.contains('/')) {
+                let mut command = Some(std::mem::take(&mut plugin.command));
+                resolve(&mut command);
+                plugin.command = command.unwrap_or_default();
+            }
         }
     }
 

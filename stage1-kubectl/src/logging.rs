@@ -9,7 +9,8 @@
 //! 1. A journey line is written by one `write` to a file opened for appending, so lines of several processes don't mix.
 //!
 //! # In Kubernetes
-//! `component-base/logs`. Left out: `--vmodule`, flushing, contextual loggers.
+//! `component-base/logs`. Left out: flushing, contextual loggers; `--vmodule` is
+//! kubectl's alone ([`crate::client::round_trippers`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,7 +1,10 @@
 //! kubectl: flags → context → command → exit code.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "shell: whether a certificate has expired depends on the clock"
+)]
 
-use clap::Parser;
-use stage1_kubectl::commands::{self, Kubectl};
+use stage1_kubectl::commands::{self, parsing};
 use stage1_kubectl::context::{Context, eprint};
 use stage1_kubectl::failure::Failure;
 use stage1_kubectl::logging::{self, LogOptions};
@@ -16,14 +19,14 @@ fn start() -> i32 {
     if let Some(failure) = commands::plugin::become_plugin(&arguments) {
         return report(&failure);
     }
-    let parsed = match Kubectl::try_parse_from(&arguments) {
+    let parsed = match parsing::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => {
             // `--help`; a closed pipe is nobody's fault.
             let _ = error.print();
             return 0;
         }
-        Err(error) => return report(&commands::usage_failure(&error, &arguments)),
+        Err(error) => return report(&parsing::usage_failure(&error, &arguments)),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
@@ -45,18 +48,23 @@ fn start() -> i32 {
     runtime.shutdown_background();
     match result {
         Ok(()) => 0,
-        Err(failure) => report(&failure),
+        Err(failure) => report_with(&failure, context.certificate_end()),
     }
 }
 
 fn report(failure: &Failure) -> i32 {
+    report_with(failure, None)
+}
+
+/// Prints a failure; a hint may name the date until which our own certificate is valid.
+fn report_with(failure: &Failure, certificate_end: Option<jiff::Timestamp>) -> i32 {
     let (text, code) = failure.report();
     if !text.is_empty() {
         eprint(&format!("{text}\n"));
     }
     // A hint is for people; scripts read kubectl's own words and nothing else.
     if std::io::IsTerminal::is_terminal(&std::io::stderr())
-        && let Some(hint) = failure.hint()
+        && let Some(hint) = failure.hint(certificate_end, jiff::Timestamp::now())
     {
         eprint(&format!("hint: {hint}\n"));
     }

@@ -10,7 +10,7 @@
 //! 2. Objects come out in the order of the documents, files in the order of their names.
 //!
 //! # In Kubernetes
-//! `cli-runtime/pkg/resource/{builder,visitor}.go`, `apimachinery/pkg/util/yaml/decoder.go`. Left out: URLs.
+//! `cli-runtime/pkg/resource/{builder,visitor}.go`, `apimachinery/pkg/util/yaml/decoder.go`.
 
 use std::path::Path;
 

@@ -19,6 +19,7 @@
 
 use serde_json::Value;
 
+use crate::request::PatchType;
 use crate::resource::GroupVersionKind;
 
 /// RFC 6902: a list of operations.
@@ -35,7 +36,7 @@ pub mod three_way;
 pub use json::apply_json_patch;
 pub use merge::apply_merge_patch;
 pub use strategic::apply_strategic;
-pub use three_way::{three_way, three_way_merge};
+pub use three_way::{refuse_conflicts, three_way, three_way_merge};
 
 /// Why a patch can't be applied or computed. The texts are Kubernetes'.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,9 +58,34 @@ pub enum PatchError {
         /// The key.
         key: String,
     },
+    /// Somebody else changed the same fields otherwise.
+    #[error("patch:\n{patch}\nconflicts with changes made from original to current:\n{changed}")]
+    Conflict {
+        /// Ours, as YAML.
+        patch: String,
+        /// Theirs, as YAML.
+        changed: String,
+    },
     /// The kind's lists have no known merge keys.
     #[error("strategic merge patch is not supported for {0}")]
     Unsupported(GroupVersionKind),
+}
+
+/// The patch that makes `modified` out of `current` and deletes what only `original` had, in the language that the kind is patched in:
+/// strategic for kinds whose lists have known merge keys, a merge patch for all others.
+///
+/// # Errors
+/// As [`three_way()`].
+pub fn difference(
+    original: &Value,
+    modified: &Value,
+    current: &Value,
+    gvk: &GroupVersionKind,
+) -> Result<(Value, PatchType), PatchError> {
+    Ok(match merge_keys::is_built_in(gvk) {
+        true => (three_way(original, modified, current, gvk)?, PatchType::Strategic),
+        false => (three_way_merge(original, modified, current), PatchType::Merge),
+    })
 }
 
 /// A value as Go's `%#v` prints it: `map[string]interface {}{"a":1}`.

@@ -30,6 +30,8 @@ mod go_json;
 pub mod go_template;
 /// `-o jsonpath`.
 pub mod jsonpath;
+/// The order of `--sort-by`.
+pub mod sorting;
 /// Objects that kubectl made itself.
 pub mod typed;
 /// Tables that the server rendered.

@@ -20,7 +20,32 @@ use serde_json::{Value, json};
 use crate::protobuf;
 use crate::resource::ApiResource;
 
-/// What a patch is written in.
+/// The languages that a patch can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902, a list of operations.
+    Json,
+    /// RFC 7386, the changed part of the object.
+    Merge,
+    /// The changed part of the object, where lists merge by key.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+impl PatchType {
+    /// The content type that tells the server which of them it is.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Merge => "application/merge-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
+            PatchType::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
+/// A patch, and what it is written in.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
     /// RFC 6902, a list of operations.
@@ -43,12 +68,13 @@ pub enum Patch {
 impl Patch {
     /// The content type that tells the server which kind of patch this is.
     pub fn content_type(&self) -> &'static str {
-        match self {
-            Patch::Json(_) => "application/json-patch+json",
-            Patch::Merge(_) => "application/merge-patch+json",
-            Patch::Strategic(_) => "application/strategic-merge-patch+json",
-            Patch::Apply { .. } => "application/apply-patch+yaml",
-        }
+        let patch_type = match self {
+            Patch::Json(_) => PatchType::Json,
+            Patch::Merge(_) => PatchType::Merge,
+            Patch::Strategic(_) => PatchType::Strategic,
+            Patch::Apply { .. } => PatchType::Apply,
+        };
+        patch_type.content_type()
     }
 
     fn body(&self) -> &Value {
@@ -134,7 +160,8 @@ impl DeleteParams {
 /// A query string from pairs; pairs without a value are left out.
 pub fn query(pairs: &[(&str, Option<String>)]) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    let encode = |text: &str| utf8_percent_encode(text, QUERY).to_string();
+    // A space is a plus, as Go writes queries.
+    let encode = |text: &str| utf8_percent_encode(text, QUERY).to_string().replace("%20", "+");
     let given = pairs.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let parts: Vec<String> =
         given.map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
@@ -149,6 +176,12 @@ pub fn request(method: Method, path_and_query: &str, body: Option<&Value>) -> Re
     let content_type = body.map(|_| "application/json");
     let body = body.map(|b| Bytes::from(b.to_string())).unwrap_or_default();
     with_body(method, path_and_query, content_type, body)
+}
+
+/// `PATCH` of what is at a path.
+pub fn patch_at(path_and_query: &str, patch_type: PatchType, patch: &Value) -> Request<Bytes> {
+    let body = Bytes::from(patch.to_string());
+    with_body(Method::PATCH, path_and_query, Some(patch_type.content_type()), body)
 }
 
 /// As client-go's typed clients send an object of a built-in kind: in protobuf, and JSON is wanted back.
@@ -278,7 +311,7 @@ mod tests {
             ..ListParams::default()
         };
         let request = list(&of::<Pod>(), Some("default"), &params);
-        let uri = "/api/v1/namespaces/default/pods?labelSelector=app%20in%20%28a%2Cb%29&limit=500";
+        let uri = "/api/v1/namespaces/default/pods?labelSelector=app+in+%28a%2Cb%29&limit=500";
         assert_eq!(request.uri(), uri);
     }
 

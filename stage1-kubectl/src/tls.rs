@@ -41,6 +41,16 @@ pub struct TlsOptions {
     pub insecure_skip_verify: bool,
 }
 
+impl TlsOptions {
+    /// Until when our own certificate is valid.
+    pub fn certificate_end(&self) -> Option<jiff::Timestamp> {
+        let (pem, _) = self.identity_pem.as_ref()?;
+        let first = certificates(pem).ok()?.into_iter().next()?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(&first).ok()?;
+        jiff::Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    }
+}
+
 /// The certificates in a PEM text.
 ///
 /// # Errors

@@ -14,7 +14,7 @@
 //!
 //! # In Kubernetes
 //! `client-go/tools/remotecommand/websocket.go`, `client-go/tools/portforward`, `apimachinery/pkg/util/remotecommand`.
-//! Left out: the fall-back to SPDY towards servers before 1.31.
+//! Towards a server before 1.30, which knows no `v5`, exec and attach speak `v4`, and `port-forward` speaks SPDY without the tunnel.
 
 use base64::Engine;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -94,6 +94,19 @@ pub async fn websocket(client: &Client, path: &str, protocols: &[&str]) -> Resul
     let protocol = protocol.unwrap_or(protocols.last().unwrap_or(&"")).to_string();
     let messages = WebSocketStream::from_raw_socket(io, Role::Client, None).await;
     Ok(WebSocket { messages, protocol })
+}
+
+/// Opens a connection that speaks SPDY, as servers before 1.31 want it for port-forward.
+///
+/// # Errors
+/// As [`Client::upgrade`].
+pub async fn spdy_connection(client: &Client, path: &str) -> Result<UpgradedIo, ClientError> {
+    let request = Request::post(path)
+        .header("Upgrade", "SPDY/3.1")
+        .header("X-Stream-Protocol-Version", "portforward.k8s.io")
+        .body(Bytes::new());
+    let request = request.map_err(|e| ClientError::Config(format!("{path}: {e}")))?;
+    Ok(client.upgrade(request).await?.1)
 }
 
 #[expect(clippy::disallowed_methods, reason = "shell: the handshake needs a nonce")]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use base64::Engine;
 
 use super::ClientError;
+use super::round_trippers::RequestLog;
 use crate::kubeconfig::{self, Config, ConfigError, ExecPlugin, Resolved};
 use crate::tls::TlsOptions;
 
@@ -61,8 +62,12 @@ pub struct ClientConfig {
     pub timeout: Option<Duration>,
     /// Longest answer that is read as a whole (never for streams); `None`: a gigabyte.
     pub max_response_bytes: Option<usize>,
+    /// Whether answers may come compressed.
+    pub compression: bool,
     /// Don't use HTTP/2.
     pub http1_only: bool,
+    /// Where requests are shown, with `-v=6` and more.
+    pub request_log: Option<RequestLog>,
     /// Who hears warnings.
     pub warning_handler: Option<WarningHandler>,
 }
@@ -82,6 +87,12 @@ impl ClientConfig {
             user_agent: default_user_agent(),
             ..ClientConfig::default()
         }
+    }
+
+    /// Trusts the authorities that this machine trusts.
+    pub(super) fn trusting_the_system(mut self) -> Self {
+        self.tls.ca_pem = system_roots();
+        self
     }
 
     /// From one kubeconfig file and one of its contexts (the current one when `None`).

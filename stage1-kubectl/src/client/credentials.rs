@@ -184,3 +184,29 @@ pub(super) async fn run_plugin(plugin: &ExecPlugin) -> Result<Given, ClientError
     let until = text("expirationTimestamp").and_then(|t| t.parse().ok());
     Ok(Given { token, identity, until })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_token_file_is_read_again_when_it_is_a_minute_old() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first\n").unwrap();
+        let config = ClientConfig { token_file: Some(file.path().into()), ..ClientConfig::new("https://a") };
+        let credentials = Credentials::new(&config).unwrap();
+        let sent = async || {
+            let mut headers = HeaderMap::new();
+            credentials.add(&mut headers).await.unwrap();
+            headers[AUTHORIZATION].to_str().unwrap().to_string()
+        };
+        assert_eq!(sent().await, "Bearer first");
+        std::fs::write(file.path(), "second").unwrap();
+        assert_eq!(sent().await, "Bearer first", "a minute is not over");
+        let now = Instant::now();
+        if let Some((_, at, _)) = credentials.cached.lock().as_mut() {
+            *at = now.checked_sub(TOKEN_FILE_PERIOD).expect("this machine runs for longer than a minute");
+        }
+        assert_eq!(sent().await, "Bearer second");
+    }
+}

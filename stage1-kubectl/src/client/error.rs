@@ -188,6 +188,9 @@ impl ClientError {
             if let Some(found) = io.and_then(|io| from_io(server, io)) {
                 return found;
             }
+            if cause.to_string() == "tls handshake eof" {
+                return connection(server, ConnectionProblem::Interrupted, "EOF");
+            }
             if cause.to_string() == "dns error" {
                 let host = host_of(server);
                 let host = host.rsplit_once(':').map_or(host, |(name, _)| name);

@@ -7,8 +7,10 @@
 //! `NewGenericServerResponse` in `apimachinery/pkg/api/errors/errors.go`, `transformResponse` in `client-go/rest/request.go`,
 //! `net.ParseWarningHeaders` in `apimachinery/pkg/util/net/http.go`.
 
+use std::io::Read;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
 
 use super::ClientError;
@@ -19,6 +21,31 @@ pub(super) fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<Durat
     let again = code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error();
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse::<u64>().ok()?;
     again.then(|| Duration::from_secs(seconds.min(60)))
+}
+
+/// A body as it was before it was compressed, of at most `limit` bytes.
+pub(super) fn decompressed(headers: &HeaderMap, body: Bytes, limit: usize) -> std::io::Result<Bytes> {
+    if headers.get(header::CONTENT_ENCODING).is_none_or(|encoding| encoding != "gzip") {
+        return Ok(body);
+    }
+    let mut plain = Vec::with_capacity(body.len().saturating_mul(4).min(limit));
+    let read = flate2::read::GzDecoder::new(&body[..]).take(limit as u64 + 1).read_to_end(&mut plain)?;
+    match read > limit {
+        true => Err(std::io::Error::other("the answer is too large")),
+        false => Ok(plain.into()),
+    }
+}
+
+/// The error of an answer that should have switched protocols and didn't.
+pub(super) fn upgrade_refusal(error: ClientError, headers: &HeaderMap, body: &[u8]) -> ClientError {
+    let is_status = serde_json::from_slice::<Status>(body).is_ok_and(|status| status.kind == "Status");
+    let is_html =
+        headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    match String::from_utf8_lossy(body).trim() {
+        "" => error,
+        _ if is_status || is_html => error,
+        text => ClientError::Config(format!("unable to upgrade connection: {text}")),
+    }
 }
 
 /// The error of an answer that isn't 2xx.
@@ -163,6 +190,31 @@ mod tests {
             text(&Method::POST, "/api/v1/namespaces", 500),
             "an error on the server (\"unknown\") has prevented the request from succeeding (post namespaces)"
         );
+    }
+
+    #[test]
+    fn a_compressed_answer_is_read_up_to_its_limit() {
+        use std::io::Write;
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&[b'x'; 1000]).unwrap();
+        let packed = Bytes::from(packed.finish().unwrap());
+        let mut headers = HeaderMap::new();
+        assert_eq!(decompressed(&headers, packed.clone(), 1000).unwrap(), packed);
+        headers.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        assert_eq!(decompressed(&headers, packed.clone(), 1000).unwrap(), [b'x'; 1000][..]);
+        assert!(decompressed(&headers, packed, 999).is_err());
+    }
+
+    #[test]
+    fn an_upgrade_that_is_refused_without_a_status_says_the_servers_words() {
+        let error = || ClientError::from(Status::failure(404, "NotFound", "gone"));
+        let text = |body: &[u8]| upgrade_refusal(error(), &HeaderMap::new(), body).to_string();
+        assert_eq!(
+            text(b"container not found (\"x\")\n"),
+            "unable to upgrade connection: container not found (\"x\")"
+        );
+        assert_eq!(text(b""), "gone");
+        assert_eq!(text(br#"{"kind":"Status","status":"Failure"}"#), "gone");
     }
 
     #[test]

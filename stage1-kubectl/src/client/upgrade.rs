@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Client, ClientError, switched};
+use super::{Client, ClientError, response, switched};
 
 /// The byte stream after the switch.
 pub type UpgradedIo = TokioIo<hyper::upgrade::Upgraded>;
@@ -51,7 +51,11 @@ impl Client {
         let mut response = sender.send_request(request.map(Full::new)).await.map_err(lost)?;
         self.report_warnings(&response);
         if !switched(response.status()) {
-            return Err(self.refusal(&kept, response).await);
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, 1 << 20).collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            let (method, path) = (kept.method(), kept.uri().path());
+            let error = response::refusal(method, path, parts.status, &parts.headers, &body);
+            return Err(response::upgrade_refusal(error, &parts.headers, &body));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(lost)?;
         Ok((response.map(drop), TokioIo::new(upgraded)))

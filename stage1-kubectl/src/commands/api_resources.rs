@@ -34,7 +34,7 @@ pub struct ApiResourcesArgs {
     /// If non-empty, sort list of resources using specified field (name or kind).
     #[arg(long, default_value = "")]
     pub sort_by: String,
-    /// Use cached list of resources if available (nothing is cached).
+    /// Use the cached list of resources if available.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub cached: bool,
 }
@@ -47,7 +47,10 @@ pub async fn run(ctx: &Context, args: ApiResourcesArgs) -> Result<(), Failure> {
     if !matches!(args.output.as_str(), "" | "wide" | "name") {
         return Err(Failure::message(format!("--output {} is not available", args.output)));
     }
-    let discovery = ctx.discovery().await?;
+    let discovery = match args.cached {
+        true => ctx.cached_discovery().await?,
+        false => ctx.discovery().await?,
+    };
     let mut found: Vec<&ApiResource> = Vec::new();
     for resource in discovery.resources().filter(|r| fits(r, &args)) {
         let same =

@@ -8,10 +8,11 @@
 //! 1. When nothing differs, nothing is sent.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: ApplySets.
+//! `kubectl/pkg/cmd/apply/{apply,patcher}.go`. Left out: ApplySets. `--wait` changes nothing there either: `--force` waits in any case, and
+//! what `--prune` deletes isn't waited for. Nor does `--openapi-patch`, since the merge keys of built-in kinds are the same in both places.
 
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use serde_json::Value;
 
 use super::DryRun;
@@ -23,11 +24,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::object::Object;
-use crate::patch::{self, merge_keys::is_built_in};
+use crate::patch;
 use crate::printers::PrintFlags;
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 use crate::resource::ApiResource;
-use crate::selector::LabelSelector;
 
 mod edit_last_applied;
 mod last_applied;
@@ -134,38 +134,19 @@ pub async fn run(ctx: &Context, mut args: ApplyArgs) -> Result<(), Failure> {
     }
     let output = args.print.printer()?;
     let found = args.files.read_each(check(&args.validate)?)?;
-    if found.is_empty() {
-        return Err(Failure::message("no objects passed to apply"));
-    }
-    let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
-    let (mut failures, mut applied) = (Vec::new(), Vec::new());
-    for manifest in found {
-        let manifest = match manifest {
-            Ok(manifest) => manifest,
-            Err(failure) => {
-                failures.push(failure);
-                continue;
-            }
-        };
-        let labels = manifest.object.labels();
-        if selector.as_ref().is_some_and(|selector| !selector.matches(&labels)) {
-            continue;
-        }
-        match Applying::prepare(ctx, &args, dry_run, manifest).await {
-            Ok(applying) => match applying.apply().await {
-                Ok((object, done)) => {
-                    applied.push(prune::Applied::of(&applying.resource, &object));
-                    print_result(ctx, output.as_ref(), &object, done, dry_run)?;
-                }
-                Err(failure) => failures.push(failure),
-            },
-            Err(failure) => failures.push(failure),
-        }
-    }
-    if args.prune && failures.is_empty() {
+    let mut applied = Vec::new();
+    let selector = args.selector.as_deref();
+    builder::send_each(found, selector, "apply", async |manifest| {
+        let applying = Applying::prepare(ctx, &args, dry_run, manifest).await?;
+        let (object, done) = applying.apply().await?;
+        applied.push(prune::Applied::of(&applying.resource, &object));
+        print_result(ctx, output.as_ref(), &object, done, dry_run)
+    })
+    .await?;
+    if args.prune {
         prune::prune(ctx, &args, dry_run, output.as_ref(), &applied).await?;
     }
-    Failure::collect(failures)
+    Ok(())
 }
 
 /// One manifest on its way.
@@ -261,6 +242,7 @@ impl<'a> Applying<'a> {
 
     /// Patches; once more when somebody else was faster, and anew with `--force` when the server refuses the change.
     async fn patch_again(&self, modified: &Object, live: Object) -> Result<(Object, &'static str), Failure> {
+        let first = live.clone();
         let mut patched = self.patch(modified, live).await;
         for _ in 0..MAX_PATCH_RETRIES {
             let conflict = matches!(&patched, Err(Failure::Client(error)) if error.is_conflict());
@@ -274,27 +256,35 @@ impl<'a> Applying<'a> {
         let refused =
             matches!(&patched, Err(Failure::Client(error)) if error.is_conflict() || error.is_invalid());
         match refused && self.args.deletion.force {
-            true => Ok((self.recreate(modified).await?, "configured")),
+            true => Ok((self.recreate(modified, first).await?, "configured")),
             false => patched,
         }
     }
 
     /// `--force`: what can't be changed is deleted and created.
-    async fn recreate(&self, modified: &Object) -> Result<Object, Failure> {
-        let mut options = serde_json::json!({"propagationPolicy": self.args.deletion.policy()?});
-        if let Some(seconds) = self.args.deletion.grace_period_seconds() {
-            options["gracePeriodSeconds"] = seconds.into();
-        }
-        let request = request::request(Method::DELETE, &self.path, Some(&options));
-        self.ctx.client().await?.request::<Value>(request).await?;
+    async fn recreate(&self, modified: &Object, mut live: Object) -> Result<Object, Failure> {
+        live.set_resource_version("");
+        live.remove("/metadata/resourceVersion");
         let target = builder::Target {
             resource: self.resource.clone(),
             namespace: self.namespace.clone(),
             name: self.object.name().to_string(),
             manifest: None,
         };
-        delete::wait_until_gone(self.ctx, &target, "", self.args.deletion.limit()).await?;
-        self.create(modified.clone()).await
+        let flags = &self.args.deletion;
+        delete::delete_and_wait(self.ctx, &target, flags, flags.grace_period_seconds()).await?;
+        match self.create(modified.clone()).await {
+            Ok(created) => Ok(created),
+            // Better the old object than none; the error is told all the same.
+            Err(failure) => match self.create(live).await {
+                Ok(_) => Err(failure),
+                Err(second) => Err(Failure::message(format!(
+                    "An error occurred force-replacing the existing object with the newly provided one:\n\n{}.\n\nAdditionally, an error occurred attempting to restore the original object:\n\n{}",
+                    failure.report().0,
+                    second.report().0
+                ))),
+            },
+        }
     }
 
     async fn patch(&self, modified: &Object, live: Object) -> Result<(Object, &'static str), Failure> {
@@ -306,7 +296,7 @@ impl<'a> Applying<'a> {
             // As kubectl: what would change isn't computed, the live object is shown.
             return Ok((live, "configured"));
         }
-        let (patch, content_type) = compute(modified, &live)?;
+        let (patch, patch_type) = self.compute(modified, &live)?;
         if patch.as_object().is_some_and(|p| p.is_empty()) {
             return Ok((live, "unchanged"));
         }
@@ -316,33 +306,38 @@ impl<'a> Applying<'a> {
             "PATCH",
             "apply: the manifest differs from what was applied last or what the server has",
         );
-        let mut request = request::request(Method::PATCH, &path, Some(&patch));
-        let content_type = content_type.parse().expect("a constant content type");
-        request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        let request = request::patch_at(&path, patch_type, &patch);
         let result: Object = self.ctx.client().await?.request(request).await.map_err(|e| {
             let what = format!("applying patch:\n{patch}\nto:\n{}\nfor:", self.subject());
             Failure::from(e).while_doing(&what, &self.source)
         })?;
         Ok((result, "configured"))
     }
+
+    /// The patch and what it is written in.
+    fn compute(&self, modified: &Object, live: &Object) -> Result<(Value, PatchType), Failure> {
+        let last = last_manifest(live);
+        let (modified, current, gvk) = (modified.as_value(), live.as_value(), modified.gvk());
+        let (patch, patch_type) = patch::difference(&last, modified, current, &gvk)?;
+        if !self.args.overwrite && patch_type == PatchType::Strategic {
+            patch::refuse_conflicts(&patch, &last, current, &gvk).map_err(|conflict| {
+                let (subject, source) = (self.subject(), &self.source);
+                let what = format!("error when applying patch:\n\nto:\n{subject}\nfor: {source:?}: error when patching {source:?}");
+                let with = format!("original:\n{last}\n\nmodified:\n{modified}\n\ncurrent:\n{current}\n\nfor:");
+                Failure::message(format!("{what}: creating patch with:\n{with}: {conflict}"))
+            })?;
+        }
+        Ok((patch, patch_type))
+    }
+}
+
+/// The manifest that an object was applied from last.
+pub(in crate::commands) fn last_manifest(live: &Object) -> Value {
+    let text = live.annotation(LAST_APPLIED);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
 fn drop_nulls(map: &mut serde_json::Map<String, Value>) {
     map.retain(|_, value| !value.is_null());
     map.values_mut().filter_map(Value::as_object_mut).for_each(drop_nulls);
-}
-
-/// The patch and its content type.
-fn compute(modified: &Object, live: &Object) -> Result<(Value, &'static str), Failure> {
-    let last: Value = match live.annotation(LAST_APPLIED) {
-        Some(text) => serde_json::from_str(text).unwrap_or(Value::Null),
-        None => Value::Null,
-    };
-    let (modified_value, current) = (modified.as_value(), live.as_value());
-    let gvk = modified.gvk();
-    if is_built_in(&gvk) {
-        let patch = patch::three_way(&last, modified_value, current, &gvk)?;
-        return Ok((patch, "application/strategic-merge-patch+json"));
-    }
-    Ok((patch::three_way_merge(&last, modified_value, current), "application/merge-patch+json"))
 }

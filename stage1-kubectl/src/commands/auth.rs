@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::describe::access_control::compact;
 use crate::failure::Failure;
 use crate::printers::{PrintFlags, Printer, table};
 use crate::request;
@@ -84,6 +85,9 @@ async fn post(ctx: &Context, group: &str, resource: &str, body: &Value) -> Resul
 async fn can_i(ctx: &Context, args: &CanIArgs) -> Result<(), Failure> {
     let spec = match args.arguments.as_slice() {
         [verb, path] if path.starts_with('/') => {
+            if !PATH_VERBS.contains(&verb.as_str()) {
+                ctx.warn(&format!("Warning: verb '{verb}' is not a known verb\n\n"));
+            }
             json!({"nonResourceAttributes": {"path": path, "verb": verb}})
         }
         [verb, resource] => {
@@ -117,6 +121,29 @@ async fn can_i(ctx: &Context, args: &CanIArgs) -> Result<(), Failure> {
     }
 }
 
+/// The verbs that roles of resources know.
+const RESOURCE_VERBS: [&str; 16] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "use",
+    "bind",
+    "impersonate",
+    "*",
+    "escalate",
+    "approve",
+    "sign",
+    "attest",
+];
+
+/// The verbs that roles of paths know.
+const PATH_VERBS: [&str; 8] = ["get", "put", "post", "head", "options", "delete", "patch", "*"];
+
 async fn attributes(
     ctx: &Context,
     args: &CanIArgs,
@@ -130,6 +157,9 @@ async fn attributes(
     };
     let mut wanted = json!({"verb": verb, "resource": word});
     let warn = |text: String| ctx.warn(&format!("Warning: {text}\n\n"));
+    if !RESOURCE_VERBS.contains(&verb) {
+        warn(format!("verb '{verb}' is not a known verb"));
+    }
     match ctx.discovery().await?.find(word) {
         _ if word == "*" => {}
         Some(found) => {
@@ -176,31 +206,9 @@ async fn list(ctx: &Context, args: &CanIArgs) -> Result<(), Failure> {
         let why = status["evaluationError"].as_str().unwrap_or_default();
         ctx.warn(&format!("warning: the list may be incomplete: {why}\n"));
     }
-    let go = |list: &Value| {
-        let words: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        format!("[{}]", words.join(" "))
-    };
-    let strings = |list: &Value| -> Vec<String> {
-        list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
-    };
-    let mut lines = Vec::new();
-    for rule in status["resourceRules"].as_array().into_iter().flatten() {
-        for group in strings(&rule["apiGroups"]) {
-            for resource in strings(&rule["resources"]) {
-                let shown = if group.is_empty() { resource } else { format!("{resource}.{group}") };
-                lines.push(vec![shown, "[]".into(), go(&rule["resourceNames"]), go(&rule["verbs"])]);
-            }
-        }
-    }
-    lines.sort();
-    let mut paths: Vec<Vec<String>> = Vec::new();
-    for rule in status["nonResourceRules"].as_array().into_iter().flatten() {
-        for path in strings(&rule["nonResourceURLs"]) {
-            paths.push(vec![String::new(), format!("[{path}]"), "[]".into(), go(&rule["verbs"])]);
-        }
-    }
-    paths.sort();
-    lines.extend(paths);
+    let rules = ["resourceRules", "nonResourceRules"].iter().filter_map(|field| status[*field].as_array());
+    let rules: Vec<Value> = rules.flatten().cloned().collect();
+    let mut lines: Vec<Vec<String>> = compact(&rules).iter().map(|rule| rule.cells().to_vec()).collect();
     if !args.no_headers {
         lines.insert(
             0,

@@ -19,6 +19,7 @@ use crate::object::Object;
 use crate::printers;
 use crate::request;
 use crate::resource::ApiResource;
+use crate::selector::LabelSelector;
 
 /// `-f`, `-R`, `-k`.
 #[derive(Debug, Clone, Default, Args)]
@@ -78,6 +79,35 @@ impl FilenameFlags {
             Err(error) => Err(Failure::message(error.to_string())),
         };
         Ok(objects.into_iter().map(manifest).collect())
+    }
+}
+
+/// Sends each of the objects that were read and that a selector selects, in their order; goes on when one fails.
+///
+/// # Errors
+/// A selector that is none, nothing to send, or what failed.
+pub async fn send_each(
+    found: Vec<Result<Manifest, Failure>>,
+    selector: Option<&str>,
+    verb: &str,
+    mut send: impl AsyncFnMut(Manifest) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let selector = selector.map(LabelSelector::parse).transpose()?;
+    let selected = |object: &Object| selector.as_ref().is_none_or(|s| s.matches(&object.labels()));
+    let (mut failures, mut any) = (Vec::new(), false);
+    for one in found {
+        let done = match one {
+            // What can't be read has no labels; it is told.
+            Ok(manifest) if !selected(&manifest.object) => continue,
+            Ok(manifest) => send(manifest).await,
+            Err(failure) => Err(failure),
+        };
+        any = true;
+        failures.extend(done.err());
+    }
+    match any {
+        true => Failure::collect(failures),
+        false => Err(Failure::message(format!("no objects passed to {verb}"))),
     }
 }
 
@@ -232,9 +262,8 @@ async fn listed(
     selection: &Selection<'_>,
 ) -> Result<Vec<Target>, Failure> {
     let params = request::ListParams {
-        label_selector: selection.label_selector.map(String::from),
-        field_selector: selection.field_selector.map(String::from),
-        limit: Some(500),
+        label_selector: selection.label_selector.map(|text| text.trim().to_string()),
+        field_selector: selection.field_selector.map(|text| text.trim().to_string()),
         ..request::ListParams::default()
     };
     let request = request::list(resource, namespace.as_deref(), &params);

@@ -17,7 +17,6 @@ use crate::manifest::{Check, Manifest};
 use crate::object::Object;
 use crate::printers::{self, PrintFlags, Printer};
 use crate::request::{self, query};
-use crate::selector::LabelSelector;
 
 /// Objects from flags.
 pub mod generate;
@@ -97,40 +96,25 @@ pub async fn run(ctx: &Context, args: CreateArgs) -> Result<(), Failure> {
         ctx.print(&String::from_utf8_lossy(response.body()));
         return Ok(());
     }
-    let mut failures = Vec::new();
     let mut found = args.files.read_each(check(&args.validate)?)?;
     if args.edit {
-        let Some(edited) = edited(ctx, found)? else { return Ok(()) };
+        let Some(edited) = edited(ctx, args.windows_line_endings, found)? else { return Ok(()) };
         found = edited;
     }
-    let selector = args.selector.as_deref().map(LabelSelector::parse).transpose()?;
-    if let Some(selector) = &selector {
-        // What can't be read stays, to be told.
-        found.retain(|one| one.as_ref().map_or(true, |m| selector.matches(&m.object.labels())));
-    }
-    if found.is_empty() {
-        return Err(Failure::message("no objects passed to create"));
-    }
-    for manifest in found {
-        let manifest = match manifest {
-            Ok(manifest) => manifest,
-            Err(failure) => {
-                failures.push(failure);
-                continue;
-            }
-        };
+    let selector = args.selector.as_deref();
+    builder::send_each(found, selector, "create", async |manifest| {
         let source = manifest.source.clone();
-        match create(ctx, &args, dry_run, manifest).await {
-            Ok(created) => print_result(ctx, output.as_ref(), &created, "created", dry_run)?,
-            Err(failure) => failures.push(failure.while_doing("creating", &source)),
-        }
-    }
-    Failure::collect(failures)
+        let created = create(ctx, &args, dry_run, manifest).await;
+        let created = created.map_err(|failure| failure.while_doing("creating", &source))?;
+        print_result(ctx, output.as_ref(), &created, "created", dry_run)
+    })
+    .await
 }
 
 /// `--edit`: the objects as the user leaves them in the editor; nothing when that is how they were.
 fn edited(
     ctx: &Context,
+    windows_line_endings: bool,
     found: Vec<Result<Manifest, Failure>>,
 ) -> Result<Option<Vec<Result<Manifest, Failure>>>, Failure> {
     let manifests = found.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -140,7 +124,8 @@ fn edited(
         _ => printers::as_list(values),
     };
     let text = format!("{}{}", super::edit::HEADER, crate::yaml::to_yaml(&shown));
-    let Some((text, _file)) = super::edit::edit_text(ctx, &text, "yaml")? else { return Ok(None) };
+    let editor = super::edit::Editor::new(false, windows_line_endings);
+    let Some((text, _file)) = super::edit::edit_once(ctx, &editor, &text)? else { return Ok(None) };
     Ok(Some(crate::manifest::parse(&text, "edited file")?.into_iter().map(Ok).collect()))
 }
 

@@ -17,12 +17,13 @@
 )]
 
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use serde_json::{Value, json};
 
+use super::attach;
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::generate::workload::random_suffix;
-use super::exec::{stream, stream_query};
+use super::exec::StreamFlags;
 use super::logs;
 use super::until::until;
 use crate::context::Context;
@@ -30,7 +31,7 @@ use crate::failure::Failure;
 use crate::manifest;
 use crate::object::Object;
 use crate::patch::three_way;
-use crate::request::{self, query};
+use crate::request::{self, PatchType};
 
 mod pod;
 mod profile;
@@ -205,7 +206,7 @@ async fn debug(ctx: &Context, plan: &pod::Plan<'_>, target: &Target) -> Result<(
         }
     };
     if args.attach.unwrap_or(args.stdin) && !container.is_empty() {
-        return attach(ctx, args, &debugged, &container).await;
+        return stay(ctx, args, &debugged, &container).await;
     }
     Ok(())
 }
@@ -243,9 +244,7 @@ async fn create(ctx: &Context, namespace: &str, pod: &Object) -> Result<Object, 
 async fn add(ctx: &Context, target: &Target, before: &Object, after: &Object) -> Result<Object, Failure> {
     let patch = three_way(before.as_value(), after.as_value(), before.as_value(), &before.gvk())?;
     let path = target.path(Some("ephemeralcontainers"));
-    let mut request = request::request(Method::PATCH, &path, Some(&patch));
-    let content_type = "application/strategic-merge-patch+json".parse().expect("a constant content type");
-    request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    let request = request::patch_at(&path, PatchType::Strategic, &patch);
     ctx.step(after, "PATCH ephemeralcontainers", "debug: a running pod takes no other new container");
     ctx.client().await?.request(request).await.map_err(|error| match error.status() {
         // The pod is there; what is missing is the subresource.
@@ -260,7 +259,7 @@ async fn add(ctx: &Context, target: &Target, before: &Object, after: &Object) ->
 }
 
 /// Waits until the container runs and attaches; its log is shown where it is over already.
-async fn attach(ctx: &Context, args: &DebugArgs, pod: &Object, container: &str) -> Result<(), Failure> {
+async fn stay(ctx: &Context, args: &DebugArgs, pod: &Object, container: &str) -> Result<(), Failure> {
     let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
     let missing = || Failure::message(format!("pods {:?} not found", pod.name()));
     let (live, over) = until(ctx, &pods, pod.namespace(), pod.name(), |live| {
@@ -268,22 +267,15 @@ async fn attach(ctx: &Context, args: &DebugArgs, pod: &Object, container: &str) 
         Ok(pod::container_runs(live, container).map(|runs| (live.clone(), !runs)))
     })
     .await?;
-    let log = query(&[("container", Some(container.to_string()))]);
-    let log = pods.path(live.namespace(), Some(live.name()), Some("log")) + &log;
     if over {
-        return logs::print(ctx, &log).await;
+        return logs::print(ctx, &live, container).await;
     }
-    if args.stdin && args.tty && !args.quiet {
-        ctx.warn("If you don't see a command prompt, try pressing enter.\n");
-    }
-    let streams = query(&stream_query(container, args.stdin, args.tty));
-    if let Err(failure) = stream(ctx, &live, "attach", &streams, args.stdin, args.tty).await {
-        ctx.warn(&format!(
-            "warning: couldn't attach to pod/{}, falling back to streaming logs: {}\n",
-            live.name(),
-            failure.report().0.trim_start_matches("error: ")
-        ));
-        return logs::print(ctx, &log).await;
-    }
-    Ok(())
+    let flags = StreamFlags {
+        container: container.to_string(),
+        stdin: args.stdin,
+        tty: args.tty,
+        quiet: args.quiet,
+        pod_running_timeout: String::new(),
+    };
+    attach::or_log(ctx, &live, &flags).await
 }

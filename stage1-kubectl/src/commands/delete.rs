@@ -56,11 +56,19 @@ impl DeletionFlags {
 
     /// The grace period, where one is given.
     pub fn grace_period_seconds(&self) -> Option<i64> {
-        match (self.force, self.grace_period) {
-            (true, period) if period <= 0 => Some(0),
-            (_, period) if period >= 0 => Some(period),
-            _ => None,
+        Some(self.grace_period).filter(|period| *period >= 0)
+    }
+
+    /// The body of a `DELETE`.
+    ///
+    /// # Errors
+    /// As [`DeletionFlags::policy`].
+    pub fn body(&self, grace_period_seconds: Option<i64>) -> Result<Value, Failure> {
+        let mut options = json!({"propagationPolicy": self.policy()?});
+        if let Some(seconds) = grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
         }
+        Ok(options)
     }
 
     /// How long is waited.
@@ -68,6 +76,9 @@ impl DeletionFlags {
         crate::time::parse_duration(&self.timeout).filter(|t| !t.is_zero()).map(|t| t.unsigned_abs())
     }
 }
+
+/// How long `--force` waits for the old object to go, unless `--timeout` says otherwise.
+const FORCE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Flags of `kubectl delete`.
 #[derive(Debug, Args)]
@@ -182,8 +193,6 @@ fn confirmed(ctx: &Context, targets: &[Target]) -> Result<bool, Failure> {
 }
 
 fn delete_options(args: &DeleteArgs, dry_run: DryRun) -> Result<Value, Failure> {
-    let policy = args.deletion.policy()?;
-    let mut options = json!({"propagationPolicy": policy});
     let grace_period_seconds = match (args.now, args.deletion.force, args.deletion.grace_period) {
         (true, _, _) => Some(1),
         (_, true, period) if period <= 0 => Some(0),
@@ -192,9 +201,7 @@ fn delete_options(args: &DeleteArgs, dry_run: DryRun) -> Result<Value, Failure> 
         (_, _, period) if period > 0 => Some(period),
         _ => None,
     };
-    if let Some(seconds) = grace_period_seconds {
-        options["gracePeriodSeconds"] = seconds.into();
-    }
+    let mut options = args.deletion.body(grace_period_seconds)?;
     if dry_run == DryRun::Server {
         options["dryRun"] = json!(["All"]);
     }
@@ -225,6 +232,27 @@ async fn delete_one(
     let done = if args.deletion.force { "force deleted" } else { "deleted" };
     ctx.print(&format!("{kind} {:?} {done}{}\n", target.name, dry_run.suffix()));
     Ok(uid)
+}
+
+/// `--force` of `apply` and `replace`: deletes an object and waits until it is gone; whether it was there.
+///
+/// # Errors
+/// The server refuses, or the object is still there when the time is over.
+pub(super) async fn delete_and_wait(
+    ctx: &Context,
+    target: &Target,
+    flags: &DeletionFlags,
+    grace_period_seconds: Option<i64>,
+) -> Result<bool, Failure> {
+    let options = flags.body(grace_period_seconds)?;
+    let request = request::request(Method::DELETE, &target.path(None), Some(&options));
+    let was_there = match ctx.client().await?.request::<Value>(request).await {
+        Ok(_) => true,
+        Err(error) if error.is_not_found() => false,
+        Err(error) => return Err(error.into()),
+    };
+    wait_until_gone(ctx, target, "", Some(flags.limit().unwrap_or(FORCE_TIMEOUT))).await?;
+    Ok(was_there)
 }
 
 /// Watches until the object (the one with this uid) is gone.

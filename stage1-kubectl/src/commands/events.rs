@@ -12,6 +12,7 @@ use crate::client::Api;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
+use crate::printers::sorting;
 use crate::printers::{self, PrintFlags, table};
 use crate::request::{ListParams, WatchParams};
 use crate::time::age;
@@ -85,7 +86,7 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
         args.types.is_empty() || args.types.iter().any(|t| t.eq_ignore_ascii_case(kind))
     };
     let mut events: Vec<Object> = list.items.into_iter().filter(wanted).collect();
-    events.sort_by_key(last_seen);
+    sorting::sort(&mut events, |a, b| last_seen(a) < last_seen(b));
     if let Some(printer) = args.print.printer()? {
         let events = events.into_iter().map(Object::into_value).collect();
         ctx.print(&printer.render(&printers::as_list(events))?);

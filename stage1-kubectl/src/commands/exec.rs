@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 
 use super::builder::{self, FilenameFlags, Selection};
-use super::logs::find_pod;
+use super::pods::{Purpose, find_pod, running_timeout};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -74,7 +74,8 @@ pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
     if command.is_empty() {
         return Err(Failure::message("you must specify at least one command for the container"));
     }
-    let pod = find_pod(ctx, pod).await?;
+    let limit = running_timeout(&flags.pod_running_timeout, "exec")?;
+    let pod = find_pod(ctx, pod, Purpose::Attach, limit).await?;
     if let Some(phase @ ("Succeeded" | "Failed")) = pod.get_str("/status/phase") {
         return Err(Failure::message(format!(
             "cannot exec into a container in a completed pod; current phase is {phase}"
@@ -82,7 +83,11 @@ pub async fn run(ctx: &Context, args: ExecArgs) -> Result<(), Failure> {
     }
     let mut pairs: Vec<(&str, Option<String>)> =
         command.iter().map(|word| ("command", Some(word.clone()))).collect();
-    let container = choose_container(ctx, &pod, &flags.container, flags.quiet)?;
+    // A container that is named is the server's to know.
+    let container = match flags.container.as_str() {
+        "" => choose_container(ctx, &pod, "", flags.quiet)?,
+        given => given.to_string(),
+    };
     pairs.extend(stream_query(&container, flags.stdin, flags.tty));
     stream(ctx, &pod, "exec", &query(&pairs), flags.stdin, flags.tty).await
 }
@@ -194,6 +199,11 @@ pub(super) async fn stream(
         }
         Outcome::Failed(status) => Err(status.into()),
     }
+}
+
+/// Whether standard input is a terminal.
+pub(super) fn is_terminal() -> bool {
+    std::io::IsTerminal::is_terminal(&std::io::stdin())
 }
 
 /// Raw mode as long as the value lives.

@@ -1,7 +1,7 @@
 //! `kubectl explain`: what a field means, from the server's own description of its kinds.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/explain/explain.go`, `kubectl/pkg/explain/v2`. Left out: `--output=plaintext-openapiv2`.
+//! `kubectl/pkg/cmd/explain/explain.go`, `kubectl/pkg/explain/v2`.
 
 use clap::Args;
 use http::Method;
@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::request;
 use crate::resource::{ApiResource, GroupVersionResource, split_api_version};
 
+/// The text of a page as it was before OpenAPI v3.
+pub mod openapi_v2;
 /// The text of a page.
 pub mod page;
 
@@ -55,10 +57,23 @@ pub async fn run(ctx: &Context, args: ExplainArgs) -> Result<(), Failure> {
         let missing = || Failure::message(format!("couldn't find resource for {:?}", wanted.to_string()));
         resource = found.ok_or_else(missing)?.clone();
     }
-    let document = document(ctx, &resource).await?;
     let fields: Vec<&str> = path.split('.').filter(|field| !field.is_empty()).collect();
-    let text = page::render(&resource.gvk(), &document, &fields, args.recursive).map_err(Failure::message)?;
-    ctx.print(&text);
+    let text = match args.output.as_str() {
+        "plaintext" => {
+            page::render(&resource.gvk(), &document(ctx, &resource).await?, &fields, args.recursive)
+        }
+        "plaintext-openapiv2" => {
+            let request = request::request(Method::GET, "/openapi/v2", None);
+            openapi_v2::render(
+                &resource.gvk(),
+                &ctx.client().await?.request(request).await?,
+                &fields,
+                args.recursive,
+            )
+        }
+        other => Err(format!("unrecognized format: {other}. use --output=plaintext|plaintext-openapiv2")),
+    };
+    ctx.print(&text.map_err(Failure::message)?);
     Ok(())
 }
 

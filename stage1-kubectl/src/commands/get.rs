@@ -6,6 +6,8 @@
 //! # In Kubernetes
 //! `kubectl/pkg/cmd/get/get.go`. Left out: `--raw` with files.
 
+use std::cell::Cell;
+
 use clap::Args;
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::printers::table::{self, Table, TableOptions};
-use crate::printers::{self, Output, PrintFlags, Printer, jsonpath};
+use crate::printers::{self, Output, PrintFlags, Printer, jsonpath, sorting};
 use crate::request::{self, ListParams};
 
 mod watching;
@@ -97,7 +99,7 @@ pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
     let printer = args.print.always()?;
     let output = &printer.form;
     if let Output::CustomColumns(spec) = output {
-        printers::custom_columns::render(spec, &[]).map_err(Failure::message)?;
+        printers::custom_columns::check(spec).map_err(Failure::message)?;
     }
     let wanted = match args.files.is_empty() {
         true => builder::wanted(ctx, &args.arguments).await?,
@@ -143,7 +145,8 @@ async fn fetch(
             let params = ListParams {
                 label_selector: args.selector.clone(),
                 field_selector: args.field_selector.clone(),
-                limit: Some(args.chunk_size).filter(|l| *l > 0),
+                // What is to be sorted is wanted at once.
+                limit: Some(args.chunk_size).filter(|l| *l > 0 && args.sort_by.is_none()),
                 ..ListParams::default()
             };
             requests.push((request::list(&resource, scope.as_deref(), &params), resource, false));
@@ -168,6 +171,9 @@ async fn fetch(
     for (mut request, resource, single) in requests {
         if output.is_table() && args.server_print {
             request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(TABLE));
+            if args.sort_by.is_some() {
+                whole_objects(&mut request);
+            }
         }
         match client.request::<Value>(request.clone()).await {
             Ok(mut value) => {
@@ -206,6 +212,15 @@ async fn follow_chunks(
     Ok(())
 }
 
+/// A table's rows carry no more than metadata, unless the whole objects are asked for.
+fn whole_objects(request: &mut http::Request<bytes::Bytes>) {
+    let path = request.uri().to_string();
+    let mark = if path.contains('?') { '&' } else { '?' };
+    if let Ok(uri) = format!("{path}{mark}includeObject=Object").parse() {
+        *request.uri_mut() = uri;
+    }
+}
+
 fn print_objects(
     ctx: &Context,
     args: &GetArgs,
@@ -230,7 +245,7 @@ fn print_objects(
         }
     }
     if let Some(path) = &args.sort_by {
-        sort(&mut objects, path)?;
+        sort(&mut objects, path, |object| object)?;
     }
     let nothing = objects.is_empty() && (args.ignore_not_found || !failures.is_empty());
     // Objects that files name are shown all or not at all.
@@ -248,23 +263,29 @@ fn print_objects(
     Failure::collect(failures)
 }
 
-fn sort(objects: &mut [Value], path: &str) -> Result<(), Failure> {
-    let nodes = jsonpath::relaxed(path).and_then(|p| jsonpath::parse(&p)).map_err(Failure::message)?;
+/// `--sort-by`: the value that each thing is sorted by; an error when none of them has it.
+fn sort<T>(things: &mut [T], path: &str, object: fn(&T) -> &Value) -> Result<(), Failure> {
+    let path = jsonpath::relaxed(path).map_err(Failure::message)?;
+    let nodes = jsonpath::parse(&path).map_err(Failure::message)?;
     let key =
-        |object: &Value| jsonpath::find_all(&nodes, object).ok().and_then(|found| found.into_iter().next());
-    if !objects.is_empty() && objects.iter().all(|o| key(o).is_none()) {
+        |thing: &T| jsonpath::find_all(&nodes, object(thing)).ok().and_then(|found| found.into_iter().next());
+    if things.len() > 1 && things.iter().all(|thing| key(thing).is_none()) {
         return Err(Failure::message(format!(
             "couldn't find any field with path {path:?} in the list of objects"
         )));
     }
-    objects.sort_by(|a, b| match (key(a), key(b)) {
-        (Some(Value::Number(a)), Some(Value::Number(b))) => {
-            a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal)
-        }
-        (Some(a), Some(b)) => jsonpath::text(&a).cmp(&jsonpath::text(&b)),
-        (a, b) => a.is_some().cmp(&b.is_some()),
+    let unsortable = Cell::new(false);
+    sorting::sort(things, |a, b| {
+        let less = sorting::less(key(a).as_ref(), key(b).as_ref());
+        unsortable.set(unsortable.get() || less.is_none());
+        less.unwrap_or(false)
     });
-    Ok(())
+    match unsortable.get() {
+        true => {
+            Err(Failure::message(format!("Field {path} in *unstructured.Unstructured is an unsortable type")))
+        }
+        false => Ok(()),
+    }
 }
 
 fn print_tables(
@@ -292,10 +313,14 @@ fn print_tables(
         }
     }
     blocks.retain(|(_, _, table)| !table.rows.is_empty());
-    let mut texts = Vec::new();
+    let (mut texts, alone) = (Vec::new(), blocks.len() == 1);
     for (options, _, mut table) in blocks {
         if let Some(path) = &args.sort_by {
-            sort_rows(&mut table, path)?;
+            match sort(&mut table.rows, path, |row| &row.object) {
+                // As kubectl: of one kind, nothing is shown then.
+                Err(_) if alone => continue,
+                sorted => sorted?,
+            }
         }
         texts.push(table::align(&table::lines(&table, &options)));
     }
@@ -324,16 +349,6 @@ fn kind_prefix(resource: &crate::resource::ApiResource) -> String {
         "" => resource.singular.clone(),
         group => format!("{}.{group}", resource.singular),
     }
-}
-
-fn sort_rows(table: &mut Table, path: &str) -> Result<(), Failure> {
-    let nodes = jsonpath::relaxed(path).and_then(|p| jsonpath::parse(&p)).map_err(Failure::message)?;
-    let key = |row: &table::Row| {
-        let found = jsonpath::find_all(&nodes, &row.object).unwrap_or_default();
-        found.first().map(jsonpath::text)
-    };
-    table.rows.sort_by_key(|row| key(row));
-    Ok(())
 }
 
 /// A server that sends objects instead of a table gets the simplest one.

@@ -4,7 +4,6 @@
 //! `kubectl/pkg/cmd/label/label.go`.
 
 use clap::Args;
-use http::{Method, header};
 use serde_json::{Map, Value, json};
 
 use super::DryRun;
@@ -15,7 +14,7 @@ use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch::merge::create_merge_patch;
 use crate::printers::{self, PrintFlags, Printer};
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 
 /// Flags of `kubectl label` and `kubectl annotate`.
 #[derive(Debug, Args)]
@@ -243,8 +242,6 @@ async fn send(
     };
     let manager = args.field_manager.clone().unwrap_or_else(|| manager.into());
     let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some(manager))]);
-    let mut request = request::request(Method::PATCH, &(target.path(None) + &query), Some(&patch));
-    let content_type = "application/merge-patch+json".parse().expect("a constant content type");
-    request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    let request = request::patch_at(&(target.path(None) + &query), PatchType::Merge, &patch);
     Ok(ctx.client().await?.request(request).await?)
 }

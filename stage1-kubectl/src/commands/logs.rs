@@ -10,14 +10,13 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::builder::Target;
+use super::pods::{Purpose, find_pod, pods_behind, pods_of, running_timeout};
 use super::until::until;
 use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::request::{self, ListParams, query};
-use crate::selector::LabelSelector;
+use crate::request::{self, query};
 
 /// Flags of `kubectl logs`.
 #[derive(Debug, Args)]
@@ -92,10 +91,14 @@ pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
             "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command\nSee 'kubectl logs -h' for help and examples",
         ));
     }
+    let limit = running_timeout(&args.pod_running_timeout, "logs")?;
     let pods = match &args.selector {
-        Some(selector) => pods_of(ctx, selector).await?,
+        Some(selector) => pods_of(ctx, selector, None).await?,
         None if args.all_pods => pods_behind(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?,
-        None => vec![find_pod(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?],
+        None => {
+            let found = find_pod(ctx, &args.arguments[0], Purpose::Logs, limit).await;
+            vec![found.map_err(|e| missing(ctx, e))?]
+        }
     };
     let mut sources = Vec::new();
     for pod in &pods {
@@ -268,12 +271,15 @@ fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, F
     Ok(vec![source(container)])
 }
 
-/// Prints the log at a path.
+/// Prints a container's log as it is by now.
 ///
 /// # Errors
 /// What the server refused.
-pub(super) async fn print(ctx: &Context, path: &str) -> Result<(), Failure> {
-    let request = request::request(Method::GET, path, None);
+pub(super) async fn print(ctx: &Context, pod: &Object, container: &str) -> Result<(), Failure> {
+    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+    let path = pods.path(pod.namespace(), Some(pod.name()), Some("log"));
+    let path = path + &query(&[("container", Some(container.to_string()))]);
+    let request = request::request(Method::GET, &path, None);
     copy(ctx, ctx.client().await?.stream(request).await?.into_body(), "").await
 }
 
@@ -294,54 +300,4 @@ async fn copy(ctx: &Context, mut body: hyper::body::Incoming, prefix: &str) -> R
         }
     }
     Ok(())
-}
-
-async fn pods_of(ctx: &Context, selector: &str) -> Result<Vec<Object>, Failure> {
-    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
-    let params = ListParams { label_selector: Some(selector.to_string()), ..ListParams::default() };
-    Ok(ctx.client().await?.objects(&pods, Some(&ctx.namespace())).list(&params).await?.items)
-}
-
-/// The pod that is named, or the first pod of the workload that is named.
-///
-/// # Errors
-/// It isn't there, or has no pods.
-pub async fn find_pod(ctx: &Context, argument: &str) -> Result<Object, Failure> {
-    let mut pods = pods_behind(ctx, argument).await?;
-    pods.sort_by_key(|pod| pod.get_str("/status/phase") != Some("Running"));
-    if pods.len() > 1 {
-        ctx.warn(&format!("Found {} pods, using pod/{}\n", pods.len(), pods[0].name()));
-    }
-    pods.into_iter().next().ok_or_else(|| {
-        Failure::message(format!("timed out waiting for the condition: no pods of {argument}"))
-    })
-}
-
-/// The pod that is named, or all pods of the workload that is named.
-async fn pods_behind(ctx: &Context, argument: &str) -> Result<Vec<Object>, Failure> {
-    let (kind, name) = argument.split_once('/').unwrap_or(("pods", argument));
-    let resource = match kind {
-        "pods" | "pod" | "po" => crate::resource::of::<k8s_openapi::api::core::v1::Pod>(),
-        kind => ctx.resource(kind).await?.clone(),
-    };
-    let namespace = Some(ctx.namespace()).filter(|_| resource.namespaced);
-    let target = Target { resource, namespace, name: name.to_string(), manifest: None };
-    let object = target.get(ctx).await?;
-    if object.kind() == "Pod" {
-        return Ok(vec![object]);
-    }
-    let selector = match (object.get("/spec/selector"), object.kind()) {
-        (Some(selector), "Service" | "ReplicationController") => {
-            let map = serde_json::from_value(selector.clone()).unwrap_or_default();
-            LabelSelector::from_map(&map)
-        }
-        (Some(selector), _) => {
-            let selector = serde_json::from_value(selector.clone()).unwrap_or_default();
-            LabelSelector::from_match(&selector)?
-        }
-        (None, kind) => {
-            return Err(Failure::message(format!("cannot get the logs from {kind}: selector not found")));
-        }
-    };
-    pods_of(ctx, &selector.to_string()).await
 }

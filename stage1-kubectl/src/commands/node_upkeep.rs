@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -23,7 +23,7 @@ use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::request::{self, ListParams};
+use crate::request::{self, ListParams, PatchType};
 use crate::resource::GroupVersionResource;
 use crate::time::parse_duration;
 
@@ -120,9 +120,7 @@ async fn mark(ctx: &Context, args: &CordonArgs, node: &Target, closed: bool) -> 
         let value = if closed { json!(true) } else { Value::Null };
         let patch = json!({"spec": {"unschedulable": value}});
         let path = node.path(None) + &request::query(&[("dryRun", dry_run.query())]);
-        let mut request = request::request(Method::PATCH, &path, Some(&patch));
-        let content_type = "application/strategic-merge-patch+json".parse().expect("a constant content type");
-        request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        let request = request::patch_at(&path, PatchType::Strategic, &patch);
         ctx.client().await?.request::<Value>(request).await?;
     }
     ctx.print(&format!("node/{} {done}{}\n", node.name, dry_run.suffix()));
@@ -164,19 +162,17 @@ fn verdict(args: &DrainArgs, pod: &Object, daemon_set: Option<bool>, now: Timest
             return Verdict::Skip(Some("ignoring DaemonSet-managed Pods"));
         }
         Some(true) => {
-            return Verdict::Refuse(
-                "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)",
-            );
+            return Verdict::Refuse("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)");
         }
         Some(false) if !args.force => {
-            return Verdict::Refuse("cannot delete Pods declare no controller (use --force to override)");
+            return Verdict::Refuse("Pods declare no controller (use --force to override)");
         }
         _ => {}
     }
     let mut warning = None;
     if local && !finished {
         if !args.delete_emptydir_data {
-            let why = "cannot delete Pods with local storage (use --delete-emptydir-data to override)";
+            let why = "Pods with local storage (use --delete-emptydir-data to override)";
             return Verdict::Refuse(why);
         }
         warning = Some("deleting Pods with local storage");
@@ -210,13 +206,19 @@ pub async fn drain(ctx: &Context, args: DrainArgs) -> Result<(), Failure> {
                 DryRun::parse(&args.nodes.dry_run)?.suffix()
             )),
             Err(failure) => {
-                let why = failure.report().0;
-                let why = why.strip_prefix("error: ").unwrap_or(&why).to_string();
+                let reasons = match failure {
+                    Failure::Several(failures) => failures.iter().map(reason).collect::<Vec<_>>(),
+                    one => vec![reason(&one)],
+                };
+                let why = match reasons.as_slice() {
+                    [one] => one.clone(),
+                    several => format!("[{}]", several.join(", ")),
+                };
                 ctx.warn(&format!(
                     "error: unable to drain node {:?} due to error: {why}, continuing command...\n",
                     node.name
                 ));
-                failed.push((node.name.clone(), why));
+                failed.push((node.name.clone(), reasons.join("\n")));
             }
         }
     }
@@ -258,12 +260,8 @@ async fn empty(ctx: &Context, args: &DrainArgs, node: &str) -> Result<(), Failur
         list.iter().map(|(why, pods)| format!("{why}: {}", pods.join(", "))).collect()
     };
     if !refused.is_empty() {
-        let why = sentences(&refused);
-        return Err(Failure::message(if why.len() == 1 {
-            why[0].clone()
-        } else {
-            format!("[{}]", why.join(", "))
-        }));
+        let why = sentences(&refused).into_iter().map(|why| Failure::message(format!("cannot delete {why}")));
+        return Failure::collect(why.collect());
     }
     if !warned.is_empty() {
         ctx.warn(&format!("Warning: {}\n", sentences(&warned).join("; ")));
@@ -273,6 +271,12 @@ async fn empty(ctx: &Context, args: &DrainArgs, node: &str) -> Result<(), Failur
     let goings = chosen.iter().map(|pod| remove(ctx, args, pod, deadline));
     let results = futures::future::join_all(goings).await;
     Failure::collect(results.into_iter().filter_map(Result::err).collect())
+}
+
+/// A failure's text as one of several.
+fn reason(failure: &Failure) -> String {
+    let text = failure.report().0;
+    text.strip_prefix("error: ").unwrap_or(&text).to_string()
 }
 
 fn note(list: &mut Vec<(&'static str, Vec<String>)>, why: &'static str, pod: String) {

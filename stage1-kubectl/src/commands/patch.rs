@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: reads --patch-file")]
 
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use serde_json::Value;
 
 use super::DryRun;
@@ -17,7 +17,7 @@ use crate::manifest;
 use crate::object::Object;
 use crate::patch::{self, PatchError};
 use crate::printers::PrintFlags;
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 
 /// Flags of `kubectl patch`.
 #[derive(Debug, Args)]
@@ -71,22 +71,28 @@ pub async fn run(ctx: &Context, args: PatchArgs) -> Result<(), Failure> {
             ));
         }
     };
-    let content_type = match args.patch_type.as_str() {
-        "json" => "application/json-patch+json",
-        "merge" => "application/merge-patch+json",
-        "strategic" => "application/strategic-merge-patch+json",
+    let patch_type = match args.patch_type.as_str() {
+        "json" => PatchType::Json,
+        "merge" => PatchType::Merge,
+        "strategic" => PatchType::Strategic,
         other => {
             return Err(Failure::message(format!(
                 "--type must be one of [json merge strategic], not {other:?}"
             )));
         }
     };
-    let patch = manifest::documents(&text, "patch")
-        .ok()
-        .and_then(|mut documents| (documents.len() == 1).then(|| documents.remove(0)))
-        .ok_or_else(|| {
-            Failure::message(format!("unable to parse {text:?}: yaml: could not find expected JSON or YAML"))
-        })?;
+    // A patch of nothing is a document, too.
+    let patch = match text.trim() {
+        "null" => Value::Null,
+        _ => manifest::documents(&text, "patch")
+            .ok()
+            .and_then(|mut documents| (documents.len() == 1).then(|| documents.remove(0)))
+            .ok_or_else(|| {
+                Failure::message(format!(
+                    "unable to parse {text:?}: yaml: could not find expected JSON or YAML"
+                ))
+            })?,
+    };
     let dry_run = DryRun::parse(&args.dry_run)?;
     let output = args.print.printer()?;
     if args.local {
@@ -110,11 +116,7 @@ pub async fn run(ctx: &Context, args: PatchArgs) -> Result<(), Failure> {
                         ("dryRun", dry_run.query()),
                         ("fieldManager", Some(args.field_manager.clone())),
                     ]);
-                    let mut request =
-                        request::request(Method::PATCH, &format!("{path}{query}"), Some(&patch));
-                    let content_type = content_type.parse().expect("a constant content type");
-                    request.headers_mut().insert(header::CONTENT_TYPE, content_type);
-                    client.request(request).await?
+                    client.request(request::patch_at(&format!("{path}{query}"), patch_type, &patch)).await?
                 }
             };
             let done = if after == before { "patched (no change)" } else { "patched" };
@@ -128,6 +130,12 @@ pub async fn run(ctx: &Context, args: PatchArgs) -> Result<(), Failure> {
 }
 
 fn patch_locally(patch_type: &str, object: &Object, patch: &Value) -> Result<Object, Failure> {
+    if patch_type == "merge" && !patch.is_object() {
+        return Err(Failure::message("Invalid JSON Patch"));
+    }
+    if patch.is_null() {
+        return Ok(object.clone());
+    }
     let mut value = object.as_value().clone();
     match patch_type {
         "json" => patch::apply_json_patch(&mut value, patch)?,

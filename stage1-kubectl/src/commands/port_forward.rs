@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::logs::find_pod;
+use super::pods::{Purpose, find_pod, running_timeout};
 use crate::context::{Context, eprint};
 use crate::failure::Failure;
 use crate::object::Object;
@@ -46,6 +46,7 @@ pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
             "TYPE/NAME and list of ports are required for port-forward\nSee 'kubectl port-forward -h' for help and examples",
         ));
     };
+    let limit = running_timeout(&args.pod_running_timeout, "port-forward")?;
     let service = match target.split_once('/') {
         Some(("svc" | "service" | "services", name)) => {
             let services = ctx.resource("services").await?.clone();
@@ -53,7 +54,7 @@ pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
         }
         _ => None,
     };
-    let pod = find_pod(ctx, target).await?;
+    let pod = find_pod(ctx, target, Purpose::Attach, limit).await?;
     if pod.get_str("/status/phase") != Some("Running") {
         let phase = pod.get_str("/status/phase").unwrap_or("Unknown");
         return Err(Failure::message(format!(
@@ -83,8 +84,18 @@ pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
 async fn tunnel(ctx: &Context, pod: &Object) -> Result<Spdy, Failure> {
     let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
     let path = pods.path(pod.namespace(), Some(pod.name()), Some("portforward"));
-    let socket = upgrade::websocket(ctx.client().await?, &path, &[TUNNEL_PROTOCOL]).await?;
-    Ok(Spdy::client(upgrade::tunnel(socket.messages)))
+    let client = ctx.client().await?;
+    match upgrade::websocket(client, &path, &[TUNNEL_PROTOCOL]).await {
+        Ok(socket) if socket.protocol == TUNNEL_PROTOCOL => {
+            Ok(Spdy::client(upgrade::tunnel(socket.messages)))
+        }
+        // The server won't have us or the pod; asking in another way changes nothing.
+        Err(error) if error.status().is_some_and(|status| matches!(status.code, 401 | 403)) => {
+            Err(error.into())
+        }
+        // A server before 1.31 speaks SPDY without a tunnel.
+        Ok(_) | Err(_) => Ok(Spdy::client(upgrade::spdy_connection(client, &path).await?)),
+    }
 }
 
 /// The addresses to listen on; `localhost` is one of each family, of which one may be missing.

@@ -1,11 +1,13 @@
 //! `kubectl replace -f`: sends whole objects in place of those that are there.
 //!
+//! What is replaced must be there, with the version that the manifest names or with any; with `--force` it is deleted first, so that fields
+//! can change that otherwise may not.
+//!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/replace/replace.go`.
+//! `kubectl/pkg/cmd/replace/replace.go`. `--wait` changes nothing there either: `--force` waits in any case, without it nothing is deleted.
 
 use clap::Args;
 use http::Method;
-use serde_json::{Value, json};
 
 use super::DryRun;
 use super::apply::{LAST_APPLIED, last_applied};
@@ -60,6 +62,12 @@ pub struct ReplaceArgs {
 pub async fn run(ctx: &Context, args: ReplaceArgs) -> Result<(), Failure> {
     if args.files.is_empty() {
         return Err(Failure::message("must specify one of -f and -k"));
+    }
+    if args.deletion.grace_period >= 0 && !args.deletion.force {
+        return Err(Failure::message("--grace-period must have --force specified"));
+    }
+    if args.deletion.limit().is_some() && !args.deletion.force {
+        return Err(Failure::message("--timeout must have --force specified"));
     }
     if let Some(path) = &args.raw {
         let manifest = args.files.read()?.into_iter().next();
@@ -129,26 +137,17 @@ async fn recreate(
     target: &Target,
     object: &Object,
 ) -> Result<Object, Failure> {
-    let mut options = json!({"propagationPolicy": args.deletion.policy()?});
-    if args.deletion.grace_period >= 0 {
-        options["gracePeriodSeconds"] = args.deletion.grace_period.into();
+    // No grace at all could lose data, so the shortest is asked for.
+    let grace_period_seconds = args.deletion.grace_period_seconds().map(|period| period.max(1));
+    if delete::delete_and_wait(ctx, target, &args.deletion, grace_period_seconds).await? {
+        let name = target.display_name();
+        let kind = name.split('/').next().unwrap_or_default();
+        ctx.print(&format!("{kind} {:?} deleted\n", target.name));
     }
-    let client = ctx.client().await?;
-    let delete = request::request(Method::DELETE, &target.path(None), Some(&options));
-    match client.request::<Value>(delete).await {
-        Ok(_) => {
-            let name = target.display_name();
-            let kind = name.split('/').next().unwrap_or_default();
-            ctx.print(&format!("{kind} {:?} deleted\n", target.name));
-        }
-        Err(error) if error.is_not_found() => {}
-        Err(error) => return Err(error.into()),
-    }
-    delete::wait_until_gone(ctx, target, "", args.deletion.limit()).await?;
     let query = query(&[
         ("fieldManager", Some(args.field_manager.clone())),
         ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
     ]);
     let path = target.resource.path(target.namespace.as_deref(), None, None) + &query;
-    Ok(client.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
+    Ok(ctx.client().await?.request(request::request(Method::POST, &path, Some(object.as_value()))).await?)
 }

@@ -134,12 +134,13 @@ async fn change(
     let before = target.get(ctx).await?;
     let mut after = before.clone();
     let name = target.display_name();
+    let in_errors = format!("{} {:?}", target.resource.gvr.group_resource(), target.name);
     let paused = before.get("/spec/paused") == Some(&json!(true));
     let done = match verb {
         Verb::Pause if before.kind() != "Deployment" => {
             return Err(Failure::message(format!("{name} pausing is not supported")));
         }
-        Verb::Pause if paused => return Err(Failure::message(format!("{name} is already paused"))),
+        Verb::Pause if paused => return Err(Failure::message(format!("{in_errors} is already paused"))),
         Verb::Pause => {
             after.set("/spec/paused", true);
             "paused"
@@ -147,7 +148,7 @@ async fn change(
         Verb::Resume if before.kind() != "Deployment" => {
             return Err(Failure::message(format!("{name} resuming is not supported")));
         }
-        Verb::Resume if !paused => return Err(Failure::message(format!("{name} is not paused"))),
+        Verb::Resume if !paused => return Err(Failure::message(format!("{in_errors} is not paused"))),
         Verb::Resume => {
             after.remove("/spec/paused");
             "resumed"

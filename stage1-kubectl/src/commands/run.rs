@@ -233,6 +233,9 @@ fn pod(args: &RunArgs) -> Result<Object, Failure> {
     if !extra.is_empty() {
         container[if args.command { "command" } else { "args" }] = json!(extra);
     }
+    if let Some(bad) = args.env.iter().find(|one| one.find('=').is_none_or(|at| at == 0)) {
+        return Err(Failure::message(format!("invalid env: {bad}")));
+    }
     if !args.env.is_empty() {
         let env = args.env.iter().filter_map(|e| e.split_once('='));
         container["env"] = env.map(|(name, value)| json!({"name": name, "value": value})).collect();

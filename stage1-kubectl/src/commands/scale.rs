@@ -4,7 +4,7 @@
 //! `kubectl/pkg/cmd/scale/scale.go`, `pkg/scale`.
 
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::DryRun;
@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::PrintFlags;
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 
 /// Flags of `kubectl scale`.
 #[derive(Debug, Args)]
@@ -102,9 +102,7 @@ async fn scale(ctx: &Context, args: &ScaleArgs, dry_run: DryRun, target: &Target
         patch["metadata"] = json!({"resourceVersion": args.resource_version});
     }
     let query = query(&[("dryRun", dry_run.query())]);
-    let mut request = request::request(Method::PATCH, &format!("{path}{query}"), Some(&patch));
-    let content_type = "application/merge-patch+json".parse().expect("a constant content type");
-    request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    let request = request::patch_at(&format!("{path}{query}"), PatchType::Merge, &patch);
     client.request::<Value>(request).await?;
     Ok(())
 }

@@ -4,7 +4,6 @@
 //! `kubectl/pkg/cmd/set/{set,set_image}.go`.
 
 use clap::{Args, Subcommand};
-use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::DryRun;
@@ -12,7 +11,7 @@ use super::builder::Target;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::patch::{merge_keys::is_built_in, three_way, three_way_merge};
+use crate::patch;
 use crate::printers;
 use crate::request::{self, query};
 
@@ -106,15 +105,9 @@ pub(super) async fn send_change(
 ) -> Result<Object, Failure> {
     let gvk = before.gvk();
     let (before, after) = (before.as_value(), after.as_value());
-    let (patch, content_type) = match is_built_in(&gvk) {
-        true => (three_way(before, after, before, &gvk)?, "application/strategic-merge-patch+json"),
-        false => (three_way_merge(before, after, before), "application/merge-patch+json"),
-    };
+    let (patch, patch_type) = patch::difference(before, after, before, &gvk)?;
     let query = query(&[("dryRun", dry_run.query()), ("fieldManager", Some(field_manager.to_string()))]);
-    let mut request = request::request(Method::PATCH, &(target.path(None) + &query), Some(&patch));
-    request
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, content_type.parse().expect("a constant content type"));
+    let request = request::patch_at(&(target.path(None) + &query), patch_type, &patch);
     Ok(ctx.client().await?.request(request).await?)
 }
 

@@ -4,7 +4,6 @@
 //! `kubectl/pkg/cmd/taint/{taint,utils}.go`.
 
 use clap::Args;
-use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::DryRun;
@@ -14,7 +13,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::PrintFlags;
-use crate::request;
+use crate::request::{self, PatchType};
 
 /// Flags of `kubectl taint`.
 #[derive(Debug, Args)]
@@ -172,10 +171,7 @@ pub async fn run(ctx: &Context, args: TaintArgs) -> Result<(), Failure> {
                 ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
             ]);
             let patch = json!({"spec": {"taints": taints}});
-            let mut request = request::request(Method::PATCH, &(target.path(None) + &query), Some(&patch));
-            let content_type =
-                "application/strategic-merge-patch+json".parse().expect("a constant content type");
-            request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            let request = request::patch_at(&(target.path(None) + &query), PatchType::Strategic, &patch);
             let node: Object = ctx.client().await?.request(request).await?;
             print_result(ctx, output.as_ref(), &node, done, dry_run)
         };

@@ -7,6 +7,7 @@ use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::printers::Output;
@@ -24,6 +25,42 @@ pub struct VersionArgs {
     /// One of 'yaml' or 'json'.
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
+}
+
+/// `--match-server-version`: goes on only with a server of our version.
+///
+/// # Errors
+/// The server has another version, or doesn't answer.
+pub async fn require_match(client: &Client) -> Result<(), Failure> {
+    let server: Value = client.request(request::request(Method::GET, "/version", None)).await?;
+    if server["gitVersion"] == GIT_VERSION {
+        return Ok(());
+    }
+    let ours = json!({"major": "1", "minor": "33", "gitVersion": GIT_VERSION, "platform": "linux/amd64"});
+    Err(Failure::message(differs(&server, &ours)))
+}
+
+/// Both versions as Go prints them.
+fn differs(server: &Value, client: &Value) -> String {
+    let go = |info: &Value| {
+        let names = [
+            "Major",
+            "Minor",
+            "GitVersion",
+            "GitCommit",
+            "GitTreeState",
+            "BuildDate",
+            "GoVersion",
+            "Compiler",
+            "Platform",
+        ];
+        let field = |name: &&str| {
+            let key = format!("{}{}", name[..1].to_lowercase(), &name[1..]);
+            format!("{name}:{:?}", info[key].as_str().unwrap_or_default())
+        };
+        format!("version.Info{{{}}}", names.iter().map(field).collect::<Vec<_>>().join(", "))
+    };
+    format!("server version ({}) differs from client version ({})!", go(server), go(client))
 }
 
 /// Runs `kubectl version`.
@@ -53,4 +90,23 @@ pub async fn run(ctx: &Context, args: VersionArgs) -> Result<(), Failure> {
         _ => return Err(Failure::message("--output must be 'yaml' or 'json'")),
     }
     failure.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_versions_are_told_as_go_prints_them() {
+        let (server, client) =
+            (json!({"major": "1", "gitVersion": "v1.32.3"}), json!({"gitVersion": GIT_VERSION}));
+        let text = differs(&server, &client);
+        assert!(
+            text.starts_with(
+                "server version (version.Info{Major:\"1\", Minor:\"\", GitVersion:\"v1.32.3\", "
+            ),
+            "{text}"
+        );
+        assert!(text.ends_with("Platform:\"\"})!"), "{text}");
+    }
 }

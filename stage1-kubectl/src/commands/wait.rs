@@ -1,7 +1,7 @@
 //! `kubectl wait`: until a condition holds, a field has a value, or an object is gone.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/wait/{wait,condition,json,delete,create}.go`. Left out: `--for=jsonpath` with several results.
+//! `kubectl/pkg/cmd/wait/{wait,condition,json,delete,create}.go`. `--local` changes nothing there either.
 
 use std::time::Duration;
 
@@ -79,8 +79,8 @@ fn parse(text: &str) -> Result<Condition, Failure> {
 }
 
 impl Condition {
-    fn holds(&self, live: Option<&Object>) -> bool {
-        match (self, live) {
+    fn holds(&self, live: Option<&Object>) -> Result<bool, Failure> {
+        Ok(match (self, live) {
             (Condition::Delete, live) => live.is_none(),
             (_, None) => false,
             (Condition::Create, Some(_)) => true,
@@ -92,10 +92,20 @@ impl Condition {
                 found.and_then(|c| c["status"].as_str()).is_some_and(|s| s.eq_ignore_ascii_case(wanted))
             }
             (Condition::Path(nodes, wanted), Some(live)) => {
-                let found = jsonpath::find_all(nodes, live.as_value()).unwrap_or_default();
-                found.first().is_some_and(|value| wanted.as_ref().is_none_or(|w| jsonpath::text(value) == *w))
+                match jsonpath::find_all(nodes, live.as_value()).unwrap_or_default().as_slice() {
+                    [] => false,
+                    [Value::Array(_) | Value::Object(_)] if wanted.is_some() => {
+                        let why = "jsonpath leads to a nested object or list which is not supported";
+                        return Err(Failure::message(why));
+                    }
+                    [one] => wanted.as_ref().is_none_or(|wanted| jsonpath::text(one) == *wanted),
+                    _ => {
+                        let why = "given jsonpath expression matches more than one value";
+                        return Err(Failure::message(why));
+                    }
+                }
             }
-        }
+        })
     }
 }
 
@@ -172,7 +182,7 @@ async fn wait_for(ctx: &Context, target: &Target, condition: &Condition) -> Resu
             None if matches!(condition, Condition::Delete) => Ok(Some(last.take())),
             live => {
                 last = live.cloned().or(last.take());
-                Ok(condition.holds(live).then(|| last.clone()))
+                Ok(condition.holds(live)?.then(|| last.clone()))
             }
         }
     })

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::quantity::Quantity;
+
 /// The text at a pointer, empty when it is missing.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -38,6 +40,12 @@ pub fn scalar(value: Option<&Value>) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }
+}
+
+/// A quantity in its canonical form, as Go's typed client prints it; what is none stays as it is.
+pub fn amount(value: Option<&Value>) -> String {
+    let text = scalar(value);
+    Quantity::parse(&text).map_or(text, |quantity| quantity.to_string())
 }
 
 /// `True` or `False`, as Kubernetes' conditions say it.

@@ -2,7 +2,7 @@
 //!
 //! # In Kubernetes
 //! `describeServiceAccount`, `RoleDescriber`, `RoleBindingDescriber` in `kubectl/pkg/describe/describe.go`; equal rules are
-//! joined as `validation.CompactRules` does for rules of one resource.
+//! joined as `CompactRules` in `kubectl/pkg/util/rbac` does for rules of one resource, and sorted as Go prints them.
 
 use serde_json::Value;
 
@@ -53,44 +53,96 @@ pub fn write_role(doc: &mut Doc, role: &Value) {
     doc.line(0, "PolicyRule:");
     doc.line(1, "Resources\tNon-Resource URLs\tResource Names\tVerbs");
     doc.line(1, "---------\t-----------------\t--------------\t-----");
-    for (key, verbs) in compact(list(role, "/rules")) {
-        doc.line(1, &format!("{}\t[{}]\t[{}]\t[{}]", key.resource, key.urls, key.names, verbs.join(" ")));
+    for rule in compact(list(role, "/rules")) {
+        doc.line(1, &rule.cells().join("\t"));
     }
 }
 
-/// What a rule is about; rules about the same thing are one line with all their verbs.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct RuleKey {
+/// A rule about one resource or path. Rules about the same thing are one line with all their verbs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    group: String,
     resource: String,
-    urls: String,
-    names: String,
+    name: Option<String>,
+    url: Option<String>,
+    verbs: Vec<String>,
 }
 
-fn compact(rules: &[Value]) -> Vec<(RuleKey, Vec<String>)> {
+impl Line {
+    /// Resource, path, name, verbs.
+    pub fn cells(&self) -> [String; 4] {
+        let one = |text: &Option<String>| format!("[{}]", text.as_deref().unwrap_or_default());
+        [
+            qualified(&self.resource, &self.group),
+            one(&self.url),
+            one(&self.name),
+            format!("[{}]", self.verbs.join(" ")),
+        ]
+    }
+
+    /// The rule as Go prints it: what lists of rules are sorted by.
+    fn go(&self) -> String {
+        let list = |text: Option<&str>| format!("[{}]", text.unwrap_or_default());
+        let of_resource = |text| list(Some(text).filter(|_| self.url.is_none()));
+        format!(
+            "Verbs:[{}],APIGroups:{},Resources:{},ResourceNames:{},NonResourceURLs:{},",
+            self.verbs.join(" "),
+            of_resource(self.group.as_str()),
+            of_resource(self.resource.as_str()),
+            list(self.name.as_deref()),
+            list(self.url.as_deref())
+        )
+    }
+}
+
+/// Rules taken apart and put together again, in kubectl's order.
+pub fn compact(rules: &[Value]) -> Vec<Line> {
     let words = |rule: &Value, pointer: &str| -> Vec<String> {
         list(rule, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let mut lines: Vec<(RuleKey, Vec<String>)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for rule in rules {
-        let (urls, names) =
-            (words(rule, "/nonResourceURLs").join(" "), words(rule, "/resourceNames").join(" "));
-        let mut resources: Vec<String> = Vec::new();
-        for group in words(rule, "/apiGroups") {
-            resources
-                .extend(words(rule, "/resources").into_iter().map(|resource| qualified(&resource, &group)));
-        }
-        if resources.is_empty() {
-            resources.push(String::new());
-        }
-        for resource in resources {
-            let key = RuleKey { resource, urls: urls.clone(), names: names.clone() };
-            match lines.iter_mut().find(|(present, _)| *present == key) {
-                Some((_, verbs)) => verbs.extend(words(rule, "/verbs")),
-                None => lines.push((key, words(rule, "/verbs"))),
+        let names: Vec<Option<String>> = match words(rule, "/resourceNames") {
+            none if none.is_empty() => vec![None],
+            names => names.into_iter().map(Some).collect(),
+        };
+        for (group, resource) in words(rule, "/apiGroups")
+            .iter()
+            .flat_map(|group| words(rule, "/resources").into_iter().map(move |r| (group, r)))
+        {
+            for (name, verb) in
+                names.iter().flat_map(|name| words(rule, "/verbs").into_iter().map(move |verb| (name, verb)))
+            {
+                let same = |line: &&mut Line| {
+                    line.url.is_none()
+                        && line.group == *group
+                        && line.resource == resource
+                        && line.name == *name
+                };
+                match lines.iter_mut().find(same) {
+                    Some(line) if line.verbs.contains(&verb) => {}
+                    Some(line) => line.verbs.push(verb),
+                    None => lines.push(Line {
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        name: name.clone(),
+                        url: None,
+                        verbs: vec![verb],
+                    }),
+                }
             }
         }
+        for url in words(rule, "/nonResourceURLs") {
+            lines.extend(words(rule, "/verbs").into_iter().map(|verb| Line {
+                group: String::new(),
+                resource: String::new(),
+                name: None,
+                url: Some(url.clone()),
+                verbs: vec![verb],
+            }));
+        }
     }
-    lines.sort_by(|a, b| a.0.cmp(&b.0));
+    lines.sort_by_key(Line::go);
     lines
 }
 

@@ -8,10 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::access::{flag, list, number, pairs, scalar, text};
+use super::access::{amount, flag, list, number, pairs, scalar, text};
 use super::doc::Doc;
 use super::{Answers, Query};
 use crate::object::Object;
+use crate::quantity::Quantity;
 
 /// A ConfigMap's page without its events.
 pub fn write_config_map(doc: &mut Doc, map: &Value) {
@@ -94,14 +95,39 @@ pub fn write_namespace(doc: &mut Doc, namespace: &Value, answers: &Answers) {
     }
 }
 
+/// A quantity as Go prints one that it has only read: as it was written, unless it is a binary fraction.
+fn as_read(text: &str) -> String {
+    match text.ends_with('i') && text.contains('.') {
+        true => amount(Some(&text.into())),
+        false => text.to_owned(),
+    }
+}
+
+/// What is used is shown in the format of the limit: bytes in powers of 1024 beside `1Gi`, in powers of 1000 beside `1G`.
+fn in_format_of(used: &str, hard: &str) -> String {
+    let binary = hard.ends_with('i');
+    if used.ends_with('i') == binary {
+        return as_read(used);
+    }
+    let Ok(quantity) = Quantity::parse(used) else { return used.to_owned() };
+    let (step, suffixes) = match binary {
+        true => (1024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
+        false => (1000, ["", "k", "M", "G", "T", "P", "E"]),
+    };
+    let (mut value, mut at) = (quantity.value(), 0);
+    while value != 0 && value % step == 0 && at + 1 < suffixes.len() {
+        (value, at) = (value / step, at + 1);
+    }
+    format!("{value}{}", suffixes[at])
+}
+
 fn write_usage(doc: &mut Doc, level: usize, quota: &Value) {
     let used = pairs(quota, "/status/used");
     for (resource, hard) in pairs(quota, "/status/hard") {
+        let hard = as_read(&scalar(Some(hard)));
         let used = used.iter().find(|(name, _)| *name == resource).map(|(_, used)| scalar(Some(used)));
-        doc.line(
-            level,
-            &format!("{resource}\t{}\t{}", used.unwrap_or_else(|| "0".to_owned()), scalar(Some(hard))),
-        );
+        let used = used.map_or_else(|| "0".to_owned(), |used| in_format_of(&used, &hard));
+        doc.line(level, &format!("{resource}\t{used}\t{hard}"));
     }
 }
 
@@ -169,7 +195,7 @@ fn write_limits(doc: &mut Doc, range: &Value, indent: &str) {
                 .iter()
                 .map(|field| {
                     let found = pairs(limit, field).into_iter().find(|(name, _)| *name == resource);
-                    found.map_or_else(|| "-".to_owned(), |(_, value)| scalar(Some(value)))
+                    found.map_or_else(|| "-".to_owned(), |(_, value)| as_read(&scalar(Some(value))))
                 })
                 .collect();
             doc.line(0, &format!("{indent}{}\t{resource}\t{}", text(limit, "/type"), cells.join("\t")));

@@ -69,8 +69,9 @@ impl Doc {
     pub fn multiline(&mut self, level: usize, title: &str, lines: &[String]) {
         let Some((first, rest)) = lines.split_first() else { return self.field(level, title, "<none>") };
         self.field(level, title, first);
+        // Without the indent of the first, as kubectl writes them: it shows where columns aren't aligned.
         for line in rest {
-            self.line(level, &format!("\t{line}"));
+            self.line(0, &format!("\t{line}"));
         }
     }
 

@@ -3,12 +3,14 @@
 //! # In Kubernetes
 //! `DescribeEvents` in `kubectl/pkg/describe/describe.go`, the query in `describe.searchEvents`.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Query;
 use super::access::{number, text};
 use super::doc::Doc;
 use crate::object::Object;
+use crate::printers::sorting;
 
 /// The events that are about this object.
 pub fn query(object: &Object) -> Query {
@@ -31,7 +33,8 @@ pub fn write(doc: &mut Doc, events: &[Object]) {
         return doc.field(0, "Events", "<none>");
     }
     let mut sorted: Vec<&Value> = events.iter().map(Object::as_value).collect();
-    sorted.sort_by_key(|event| last_seen(event));
+    let last = |event: &Value| text(event, "/lastTimestamp").parse::<Timestamp>().ok();
+    sorting::sort(&mut sorted, |a, b| last(a) < last(b));
     doc.line(0, "Events:\n  Type\tReason\tAge\tFrom\tMessage");
     doc.line(1, "----\t------\t----\t----\t-------");
     for event in sorted {
@@ -41,11 +44,6 @@ pub fn write(doc: &mut Doc, events: &[Object]) {
             (text(event, "/type"), text(event, "/reason"), text(event, "/message").trim());
         doc.line(1, &format!("{kind}\t{reason}\t{}\t{from}\t{message}", interval(doc, event)));
     }
-}
-
-fn last_seen(event: &Value) -> &str {
-    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp"];
-    times.into_iter().map(|pointer| text(event, pointer)).find(|time| !time.is_empty()).unwrap_or_default()
 }
 
 /// `3s`, or `3s (x4 over 2m)` for an event that came again.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::access::{list, number, pairs, scalar, selector_text, text};
+use super::access::{amount, list, number, pairs, selector_text, text};
 use super::container::{Field, write_containers};
 use super::doc::Doc;
 use super::volume::write_volumes;
@@ -189,6 +189,6 @@ pub fn write_resources(doc: &mut Doc, level: usize, title: &str, value: &Value, 
     }
     doc.line(level, &format!("{title}:"));
     for (name, quantity) in resources {
-        doc.field(level + 1, name, &scalar(Some(quantity)));
+        doc.field(level + 1, name, &amount(Some(quantity)));
     }
 }

@@ -6,20 +6,40 @@
 //! # In Kubernetes
 //! Nothing: a stock kubectl leaves it at the error.
 
+use jiff::Timestamp;
+
 use super::Failure;
 use crate::client::{ClientError, ConnectionProblem, TlsProblem};
+use crate::kubeconfig::ConfigError;
 
 impl Failure {
-    /// What to look at next, if that can be said.
-    pub fn hint(&self) -> Option<String> {
+    /// What to look at next, if that can be said. Whom the server doesn't know may have a certificate whose time is over.
+    pub fn hint(&self, certificate_end: Option<Timestamp>, now: Timestamp) -> Option<String> {
         match self {
+            Failure::Client(error) if is_unknown(error) && certificate_end.is_some_and(|end| end < now) => {
+                let end = certificate_end.expect("just looked at");
+                Some(format!(
+                    "your client certificate expired at {end}: get a new one (a kubeconfig is written anew by whoever manages the cluster)"
+                ))
+            }
             Failure::Client(error) => of(error),
-            Failure::Several(failures) => failures.first().and_then(Failure::hint),
-            Failure::Message(text) if text.starts_with("context ") && text.contains("does not exist") => {
+            Failure::Several(failures) => failures.first().and_then(|first| first.hint(certificate_end, now)),
+            Failure::Message(text)
+                if text.trim_start_matches("error: ").starts_with("context ")
+                    && text.contains("does not exist") =>
+            {
                 Some("kubectl config get-contexts lists the contexts that there are".into())
             }
             _ => None,
         }
+    }
+}
+
+/// The server didn't accept who we say we are.
+fn is_unknown(error: &ClientError) -> bool {
+    match error {
+        ClientError::Tls { problem, .. } => *problem == TlsProblem::ClientCertificate,
+        error => error.status().is_some_and(|status| status.code == 401),
     }
 }
 
@@ -56,6 +76,9 @@ fn of(error: &ClientError) -> Option<String> {
             TlsProblem::NotTls => format!("{server} doesn't speak TLS: perhaps its address begins with http://"),
             _ => return None,
         },
+        ClientError::Kubeconfig(ConfigError::NoContext(_)) => {
+            "kubectl config get-contexts lists the contexts that there are".into()
+        }
         ClientError::NotKubernetes { server } => {
             format!("something else than a Kubernetes API server answers at {server}: check port and path")
         }
@@ -84,18 +107,23 @@ mod tests {
                 message: String::new(),
             })
         };
-        assert!(
-            connection(ConnectionProblem::Refused).hint().unwrap().contains("nothing listens at https://a:1")
-        );
-        assert!(connection(ConnectionProblem::Dns).hint().unwrap().contains("unknown here"));
-        let until = "2026-01-01T00:00:00Z".parse().unwrap();
+        let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+        let hint = |failure: Failure| failure.hint(None, now);
+        let refused = hint(connection(ConnectionProblem::Refused)).unwrap();
+        assert!(refused.contains("nothing listens at https://a:1"), "{refused}");
+        assert!(hint(connection(ConnectionProblem::Dns)).unwrap().contains("unknown here"));
+        let until: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let expired = ClientError::Tls {
             server: "https://a:1".into(),
             problem: TlsProblem::Expired(Some(until)),
             message: String::new(),
         };
-        assert!(Failure::Client(expired).hint().unwrap().contains("2026-01-01"));
-        assert!(Failure::from(Status::forbidden("pods", "web", "no")).hint().unwrap().contains("can-i"));
-        assert_eq!(Failure::from(Status::not_found("pods", "web")).hint(), None);
+        assert!(hint(Failure::Client(expired)).unwrap().contains("2026-01-01"));
+        assert!(hint(Failure::from(Status::forbidden("pods", "web", "no"))).unwrap().contains("can-i"));
+        assert_eq!(hint(Failure::from(Status::not_found("pods", "web"))), None);
+        // The server says 401 and nothing more; our certificate says why.
+        let unauthorized = Failure::from(Status::unauthorized());
+        assert!(unauthorized.hint(Some(until), now).unwrap().contains("expired at 2026-01-01T00:00:00Z"));
+        assert!(unauthorized.hint(Some(now), until).unwrap().contains("doesn't know who you are"));
     }
 }

@@ -65,5 +65,20 @@ fn parse(text: &str) -> Result<Config, String> {
         return Ok(Config::default());
     }
     let value: serde_json::Value = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
-    serde_json::from_value(value).map_err(|e| e.to_string())
+    let config: Config = serde_json::from_value(value).map_err(|e| e.to_string())?;
+    let clusters: Vec<&str> = config.clusters.iter().map(|one| one.name.as_str()).collect();
+    let users: Vec<&str> = config.users.iter().map(|one| one.name.as_str()).collect();
+    let contexts: Vec<&str> = config.contexts.iter().map(|one| one.name.as_str()).collect();
+    for (names, list, map) in [
+        (clusters, "NamedCluster", "Cluster"),
+        (users, "NamedAuthInfo", "AuthInfo"),
+        (contexts, "NamedContext", "Context"),
+    ] {
+        // Two entries of one name in one file: nobody could say which of them counts.
+        if let Some(at) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+            let what = format!("error converting *[]{list} into *map[string]*api.{map}");
+            return Err(format!("{what}: duplicate name {:?} in list", names[at]));
+        }
+    }
+    Ok(config)
 }

@@ -56,3 +56,35 @@ fn names_that_lead_nowhere_are_reported() {
     assert!(matches!(Config::default().resolve(None), Err(ConfigError::Empty)));
     assert!(matches!(load_file(Path::new("/nonexistent/x")), Err(ConfigError::Read { .. })));
 }
+
+#[test]
+fn a_name_stands_once_in_a_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let entry = |server: &str| format!("- {{name: a, cluster: {{server: {server}}}}}\n");
+    std::fs::write(file.path(), format!("clusters:\n{}{}", entry("https://x"), entry("https://y"))).unwrap();
+    let error = load_file(file.path()).unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "error converting *[]NamedCluster into *map[string]*api.Cluster: duplicate name \"a\" in list"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_plugin_that_is_a_path_is_found_beside_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = |command: &str| {
+        format!(
+            "- {{name: {0}, user: {{exec: {{apiVersion: v1, command: {1}}}}}}}\n",
+            command.replace('/', ""),
+            command
+        )
+    };
+    std::fs::write(dir.path().join("config"), format!("users:\n{}{}", plugin("plug"), plugin("bin/plug2")))
+        .unwrap();
+    let config = load_file(&dir.path().join("config")).unwrap();
+    let commands: Vec<&str> =
+        config.users.iter().filter_map(|one| Some(one.user.exec.as_ref()?.command.as_str())).collect();
+    assert_eq!(commands, ["plug", dir.path().join("bin/plug2").to_str().unwrap()]);
+}

@@ -7,6 +7,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::client::download::download_blocking;
+
 use super::{Check, MAX_FILE_BYTES, Manifest, ManifestError, is_manifest, parse_each};
 
 /// The objects in files, folders and standard input (`-`).
@@ -36,10 +38,8 @@ pub fn read_each(
                 .map_err(|e| ManifestError::Other(format!("read STDIN: {e}")))?;
             texts.push(("STDIN".to_string(), text));
         } else if path.starts_with("http://") || path.starts_with("https://") {
-            let why = format!(
-                "unable to read URL \"{path}\": fetching manifests over the network is not supported"
-            );
-            return Err(ManifestError::Other(why));
+            let body = download_blocking(path, MAX_FILE_BYTES).map_err(ManifestError::Other)?;
+            texts.push((path.clone(), text_of(&body)));
         } else {
             for file in files(Path::new(path), recursive)? {
                 texts.push((file.display().to_string(), read_file(&file)?));
@@ -57,8 +57,13 @@ fn read_file(path: &Path) -> Result<String, ManifestError> {
         return Err(ManifestError::Other(format!("{name} is larger than {MAX_FILE_BYTES} bytes")));
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_string())
+    Ok(text_of(&bytes))
+}
+
+/// The text in a file, without the mark that some editors put before it.
+fn text_of(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.strip_prefix('\u{feff}').unwrap_or(&text).to_string()
 }
 
 /// The file itself, or a folder's manifests in the order of their names.

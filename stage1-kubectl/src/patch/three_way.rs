@@ -24,7 +24,10 @@ use super::merge_keys::{MergeStrategy, Schema};
 use super::strategic::{DELETE_FROM_PRIMITIVE_LIST, Mode, RETAIN_KEYS, SET_ELEMENT_ORDER, merge_map};
 use crate::resource::GroupVersionKind;
 
+mod conflicts;
 mod diff_lists;
+
+pub use conflicts::refuse_conflicts;
 
 /// Which half of the question a difference answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

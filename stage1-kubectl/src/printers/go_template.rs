@@ -17,6 +17,8 @@ use serde_json::Value;
 
 mod eval;
 mod functions;
+
+pub(super) use functions::float;
 mod parser;
 
 pub use parser::{Template, parse};

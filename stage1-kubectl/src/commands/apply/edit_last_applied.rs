@@ -6,21 +6,26 @@
 //! `kubectl/pkg/cmd/apply/apply_edit_last_applied.go`, `util/editor/editoptions.go` (`ApplyEditMode`).
 
 use clap::Args;
-use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::{LAST_APPLIED, last_applied};
 use crate::commands::DryRun;
 use crate::commands::builder::{self, FilenameFlags, Selection};
 use crate::commands::create::{field_validation, print_result};
-use crate::commands::edit::{HEADER, edit_text};
+use crate::commands::edit::{Editor, edit_once, is_json};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::manifest;
 use crate::object::Object;
 use crate::printers::{self, PrintFlags};
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 use crate::yaml;
+
+/// The head of the file.
+const HEADER: &str = "# Please edit the 'last-applied-configuration' annotations below.
+# Lines beginning with a '#' will be ignored, and an empty file will abort the edit.
+#
+";
 
 /// Flags of `kubectl apply edit-last-applied`.
 #[derive(Debug, Args)]
@@ -49,7 +54,7 @@ pub struct EditLastAppliedArgs {
 /// # Errors
 /// An object without a last manifest, the editor, or the server.
 pub async fn run(ctx: &Context, args: EditLastAppliedArgs) -> Result<(), Failure> {
-    let json = args.print.output == "json";
+    let json = is_json(&args.print)?;
     let selection = Selection { all: true, ..Selection::default() };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     let mut kept = Vec::new();
@@ -67,11 +72,12 @@ pub async fn run(ctx: &Context, args: EditLastAppliedArgs) -> Result<(), Failure
         [(_, _, one)] => one.clone(),
         several => printers::as_list(several.iter().map(|(_, _, last)| last.clone()).collect()),
     };
-    let (text, suffix) = match json {
-        true => (printers::to_json(&shown), "json"),
-        false => (format!("{HEADER}{}", yaml::to_yaml(&shown)), "yaml"),
+    let text = match json {
+        true => printers::to_json(&shown),
+        false => format!("{HEADER}{}", yaml::to_yaml(&shown)),
     };
-    let Some((edited, _file)) = edit_text(ctx, &text, suffix)? else { return Ok(()) };
+    let editor = Editor::new(json, args.windows_line_endings);
+    let Some((edited, _file)) = edit_once(ctx, &editor, &text)? else { return Ok(()) };
     let mut failures = Vec::new();
     for manifest in manifest::parse(&edited, "edited file")? {
         let after = manifest.object;
@@ -81,6 +87,7 @@ pub async fn run(ctx: &Context, args: EditLastAppliedArgs) -> Result<(), Failure
             continue;
         };
         if before == after.as_value() {
+            print_result(ctx, None, live, "skipped", DryRun::None)?;
             continue;
         }
         let patch = json!({"metadata": {"annotations": {LAST_APPLIED: last_applied(&after)}}});
@@ -88,9 +95,7 @@ pub async fn run(ctx: &Context, args: EditLastAppliedArgs) -> Result<(), Failure
             ("fieldManager", Some(args.field_manager.clone())),
             ("fieldValidation", Some(field_validation(&args.validate)?.to_string())),
         ]);
-        let mut request = request::request(Method::PATCH, &(target.path(None) + &query), Some(&patch));
-        let kind = "application/merge-patch+json".parse().expect("a constant content type");
-        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let request = request::patch_at(&(target.path(None) + &query), PatchType::Merge, &patch);
         match ctx.client().await?.request::<Object>(request).await {
             Ok(_) => print_result(ctx, None, live, "edited", DryRun::None)?,
             Err(error) => failures.push(error.into()),

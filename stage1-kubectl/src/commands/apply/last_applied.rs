@@ -6,7 +6,6 @@
 //! `kubectl/pkg/cmd/apply/apply_{view,set}_last_applied.go`, `pkg/util/apply.go`.
 
 use clap::{Args, Subcommand};
-use http::{Method, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::PrintFlags;
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 
 /// `kubectl apply …-last-applied`.
 #[derive(Debug, Subcommand)]
@@ -152,9 +151,7 @@ async fn set(ctx: &Context, args: SetArgs) -> Result<(), Failure> {
                 DryRun::Client => live.set_annotation(LAST_APPLIED, &wanted),
                 _ => {
                     let path = target.path(None) + &query(&[("dryRun", dry_run.query())]);
-                    let mut request = request::request(Method::PATCH, &path, Some(&patch));
-                    let kind = "application/merge-patch+json".parse().expect("a constant content type");
-                    request.headers_mut().insert(header::CONTENT_TYPE, kind);
+                    let request = request::patch_at(&path, PatchType::Merge, &patch);
                     live = ctx.client().await?.request(request).await?;
                 }
             }

@@ -107,11 +107,9 @@ async fn delete(
     object: &Object,
     dry_run: DryRun,
 ) -> Result<(), Failure> {
-    let mut options =
-        json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": args.deletion.policy()?});
-    if let Some(seconds) = args.deletion.grace_period_seconds() {
-        options["gracePeriodSeconds"] = seconds.into();
-    }
+    let mut options = args.deletion.body(args.deletion.grace_period_seconds())?;
+    options["kind"] = "DeleteOptions".into();
+    options["apiVersion"] = "v1".into();
     if dry_run == DryRun::Server {
         options["dryRun"] = json!(["All"]);
     }

@@ -7,7 +7,7 @@
 //! # In Kubernetes
 //! `kubectl/pkg/cmd/apply/apply.go`.
 
-use http::{Method, Request, header};
+use http::{Method, Request};
 use serde_json::json;
 
 use super::{Applying, LAST_APPLIED, last_applied, migration};
@@ -16,7 +16,7 @@ use crate::commands::DryRun;
 use crate::commands::create::field_validation;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::request::{self, query};
+use crate::request::{self, PatchType, query};
 
 /// The manager of server-side applies, unless `--field-manager` says otherwise.
 pub(super) const MANAGER: &str = "kubectl";
@@ -74,12 +74,8 @@ impl Applying<'_> {
             Some(self.object.name()),
             self.args.subresource.as_deref(),
         );
-        let request = Request::patch(format!("{path}{query}"))
-            .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
-            .body(bytes::Bytes::from(object.as_value().to_string()));
-        let request = request.map_err(|e| ClientError::Config(e.to_string()))?;
-        self.client_for(request).await
+        self.client_for(request::patch_at(&format!("{path}{query}"), PatchType::Apply, object.as_value()))
+            .await
     }
 
     async fn client_for(&self, request: Request<bytes::Bytes>) -> Result<Object, ClientError> {
@@ -120,9 +116,7 @@ impl Applying<'_> {
             {"op": "replace", "path": "/metadata/resourceVersion", "value": live.resource_version()},
         ]);
         let query = query(&[("fieldManager", Some(MANAGER.to_string()))]);
-        let mut request = request::request(Method::PATCH, &format!("{}{query}", self.path), Some(&patch));
-        let kind = "application/json-patch+json".parse().expect("a constant content type");
-        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let request = request::patch_at(&format!("{}{query}", self.path), PatchType::Json, &patch);
         client.request::<Object>(request).await?;
         Ok(true)
     }

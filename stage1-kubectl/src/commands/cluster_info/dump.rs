@@ -3,7 +3,7 @@
 //! Nodes once, and for each namespace its events, controllers, Services, pods and the pods' logs; to the terminal, or as a folder of files.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/clusterinfo/clusterinfo_dump.go`. Left out: the order of fields of Go's structs, and their empty fields.
+//! `kubectl/pkg/cmd/clusterinfo/clusterinfo_dump.go`. Left out: empty fields of Go's structs.
 #![expect(clippy::disallowed_methods, reason = "shell: writes the files of the dump")]
 
 use std::path::PathBuf;
@@ -12,11 +12,13 @@ use clap::Args;
 use http::Method;
 use serde_json::Value;
 
+use crate::commands::listing::{self, bare};
+use crate::commands::pods::running_timeout;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::{Output, PrintFlags, Printer};
-use crate::request::{self, query};
+use crate::request::{self, ListParams, query};
 use crate::resource::GroupVersionResource;
 
 /// Flags of `kubectl cluster-info dump`.
@@ -62,7 +64,8 @@ struct Dump<'a> {
 /// # Errors
 /// A list can't be had, or a file not be written.
 pub async fn run(ctx: &Context, args: DumpArgs) -> Result<(), Failure> {
-    let mut printer = args.print.always()?;
+    running_timeout(&args.pod_running_timeout, "cluster-info dump")?;
+    let mut printer = args.print.always()?.typed();
     if printer.form.is_table() {
         printer.form = Output::Json;
     }
@@ -100,8 +103,8 @@ fn names(list: &Value) -> Vec<String> {
 
 impl Dump<'_> {
     async fn list(&self, resource: &GroupVersionResource, namespace: Option<&str>) -> Result<Value, Failure> {
-        let path = resource.path(namespace, None, None);
-        Ok(self.ctx.client().await?.request(request::request(Method::GET, &path, None)).await?)
+        let resource = bare(resource, namespace.is_some());
+        listing::whole(self.ctx, &resource, namespace, &ListParams::default()).await
     }
 
     /// One list: into its file, or onto the terminal.

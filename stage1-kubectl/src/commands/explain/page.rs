@@ -57,10 +57,15 @@ pub fn render(
 
 struct Schemas<'a>(Option<&'a Map<String, Value>>);
 
+/// The values that a field may have; the empty text is shown as `""`.
 fn enum_values(schema: &Value) -> Option<Vec<&str>> {
-    let values: Vec<&str> = schema["enum"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let values = schema["enum"].as_array()?.iter().filter_map(Value::as_str);
+    let values: Vec<&str> = values.map(|value| if value.is_empty() { "\"\"" } else { value }).collect();
     Some(values).filter(|values| !values.is_empty())
 }
+
+/// In a list of fields, so many values are shown.
+const ENUM_LIMIT: usize = 4;
 
 impl<'a> Schemas<'a> {
     fn of_kind(&self, gvk: &GroupVersionKind) -> Option<&'a Value> {
@@ -140,11 +145,16 @@ impl<'a> Schemas<'a> {
         }
         match (schema["$ref"].as_str(), schema["type"].as_str()) {
             (Some(reference), _) => {
+                // A type that is a plain value by another name (a time) is shown as that value.
+                let plain = self.target(schema).and_then(|target| target["type"].as_str());
+                if let Some(plain) = plain.filter(|plain| *plain != "object") {
+                    return plain.to_string();
+                }
                 let name = reference.rsplit('/').next().unwrap_or(reference);
                 name.rsplit('.').next().unwrap_or(name).to_string()
             }
-            (None, Some(name)) => name.to_string(),
-            (None, None) => "Object".to_string(),
+            (None, Some(name)) if name != "object" => name.to_string(),
+            (None, _) => "Object".to_string(),
         }
     }
 
@@ -164,7 +174,8 @@ impl<'a> Schemas<'a> {
             let mark = if required.contains(&name.as_str()) { " -required-" } else { "" };
             text += &format!("{pad}{name}\t<{}>{mark}\n", self.type_name(field));
             if let Some(values) = enum_values(field) {
-                text += &format!("{pad}enum: {}\n", values.join(", "));
+                let more = if values.len() > ENUM_LIMIT { ", ...." } else { "" };
+                text += &format!("{pad}enum: {}{more}\n", values[..values.len().min(ENUM_LIMIT)].join(", "));
             }
             if !deep {
                 let description = field["description"].as_str().unwrap_or("<no description>");

@@ -7,7 +7,6 @@
 //! `kubectl/pkg/polymorphichelpers/{history,rollback}.go`. Left out: a DaemonSet's dry run says less about what would change.
 #![expect(clippy::disallowed_methods, reason = "shell: a page needs the time")]
 
-use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::{DryRun, Target, print_result};
@@ -18,7 +17,7 @@ use crate::failure::Failure;
 use crate::object::Object;
 use crate::patch;
 use crate::printers::{self, Printer, zero_values};
-use crate::request::{self, ListParams, query};
+use crate::request::{self, ListParams, PatchType, query};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
@@ -169,14 +168,14 @@ pub(super) async fn undo(
         let done = format!("will roll back to {}", page(&chosen.template, None));
         return print_result(ctx, printer, &workload, &done, dry_run);
     }
-    let (patch, content_type, same) = match workload.kind() {
+    let (patch, patch_type, same) = match workload.kind() {
         "Deployment" => {
             let (patch, same) = deployment_patch(&workload, chosen);
-            (patch, "application/json-patch+json", same)
+            (patch, PatchType::Json, same)
         }
         _ => {
             let same = workload.get("/spec/template") == Some(&chosen.template);
-            (chosen.data.clone(), "application/strategic-merge-patch+json", same)
+            (chosen.data.clone(), PatchType::Strategic, same)
         }
     };
     if same {
@@ -187,10 +186,7 @@ pub(super) async fn undo(
         return Ok(());
     }
     let path = target.path(None) + &query(&[("dryRun", dry_run.query())]);
-    let mut request = request::request(Method::PATCH, &path, Some(&patch));
-    request
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, content_type.parse().expect("a constant content type"));
+    let request = request::patch_at(&path, patch_type, &patch);
     let result = ctx.client().await?.request::<Object>(request).await?;
     print_result(ctx, printer, &result, "rolled back", dry_run)
 }

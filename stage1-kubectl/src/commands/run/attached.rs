@@ -4,26 +4,25 @@
 //! `handleAttachPod` and `waitForPod` in `kubectl/pkg/cmd/run/run.go`.
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::RunArgs;
-use crate::commands::exec::{stream, stream_query};
+use crate::commands::attach;
+use crate::commands::exec::StreamFlags;
 use crate::commands::logs;
+use crate::commands::pods::running_timeout;
 use crate::commands::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
-use crate::request::{self, query};
+use crate::request;
 
 /// Waits for the pod, attaches, and deletes it afterwards if that is wanted.
 pub(super) async fn follow(ctx: &Context, args: &RunArgs, pod: &Object) -> Result<(), Failure> {
-    let result = attach(ctx, args, pod).await;
+    let result = stay(ctx, args, pod).await;
     if args.rm {
         let path = path(pod, None);
-        let mut options = json!({"propagationPolicy": args.deletion.policy()?});
-        if let Some(seconds) = args.deletion.grace_period_seconds() {
-            options["gracePeriodSeconds"] = seconds.into();
-        }
+        let options = args.deletion.body(args.deletion.grace_period_seconds())?;
         ctx.client().await?.send(request::request(Method::DELETE, &path, Some(&options))).await?;
         ctx.print(&format!("pod {:?} deleted\n", pod.name()));
     }
@@ -35,47 +34,29 @@ fn path(pod: &Object, subresource: Option<&str>) -> String {
     pods.path(pod.namespace(), Some(pod.name()), subresource)
 }
 
-async fn attach(ctx: &Context, args: &RunArgs, pod: &Object) -> Result<(), Failure> {
-    let limit = crate::time::parse_duration(&args.pod_running_timeout).map(|t| t.unsigned_abs());
-    let limit = limit.unwrap_or(std::time::Duration::from_secs(60));
+async fn stay(ctx: &Context, args: &RunArgs, pod: &Object) -> Result<(), Failure> {
+    let limit = running_timeout(&args.pod_running_timeout, "run")?;
     let waited = tokio::time::timeout(limit, wait_for(ctx, pod, started)).await;
     let timed_out = || Failure::message("timed out waiting for the condition");
     let running = waited.map_err(|_| timed_out())??;
     let container = pod.get_str("/spec/containers/0/name").unwrap_or_default();
     if running.get_str("/status/phase") == Some("Running") {
-        if args.stdin && args.tty && !args.quiet {
-            ctx.warn("If you don't see a command prompt, try pressing enter.\n");
-        }
-        let query = query(&stream_query(container, args.stdin, args.tty));
-        if let Err(failure) = stream(ctx, &running, "attach", &query, args.stdin, args.tty).await {
-            ctx.warn(&format!(
-                "warning: couldn't attach to pod/{}, falling back to streaming logs: {}\n",
-                pod.name(),
-                failure.report().0.trim_start_matches("error: ")
-            ));
-            print_log(ctx, &running, container).await?;
-        }
+        let flags = StreamFlags {
+            container: container.to_string(),
+            stdin: args.stdin,
+            tty: args.tty,
+            quiet: args.quiet,
+            pod_running_timeout: String::new(),
+        };
+        attach::or_log(ctx, &running, &flags).await?;
     } else {
-        print_log(ctx, &running, container).await?;
+        logs::print(ctx, &running, container).await?;
     }
     match args.restart.as_str() {
-        "Never" => exit_code(&wait_for(ctx, pod, ended).await?),
+        "Never" if !args.leave_stdin_open => exit_code(&wait_for(ctx, pod, ended).await?),
         "OnFailure" if !args.leave_stdin_open => wait_for(ctx, pod, ended).await.map(drop),
-        _ => {
-            if !args.quiet && !args.rm {
-                ctx.print(&format!(
-                    "Session ended, resume using 'kubectl attach {} -c {container} -i -t' command when the pod is running\n",
-                    pod.name()
-                ));
-            }
-            Ok(())
-        }
+        _ => Ok(()),
     }
-}
-
-async fn print_log(ctx: &Context, pod: &Object, container: &str) -> Result<(), Failure> {
-    let query = query(&[("container", Some(container.to_string()))]);
-    logs::print(ctx, &(path(pod, Some("log")) + &query)).await
 }
 
 async fn wait_for(ctx: &Context, pod: &Object, holds: fn(&Object) -> bool) -> Result<Object, Failure> {

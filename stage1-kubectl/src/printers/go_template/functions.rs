@@ -43,6 +43,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
+        Value::Number(number) if whole(number).is_some() => "int64",
         Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
@@ -54,16 +55,24 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".into(),
-        Value::Number(number) => float(number.as_f64().unwrap_or_default()),
+        Value::Number(number) => match whole(number) {
+            Some(whole) => whole.to_string(),
+            None => float(number.as_f64().unwrap_or_default()),
+        },
         other => go_value(other),
     }
 }
 
+/// Numbers without a fraction are integers to Kubernetes' JSON decoder, however they are written.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    let fits = |value: &f64| value.fract() == 0.0 && value.abs() < 9e18;
+    number.as_i64().or_else(|| number.as_f64().filter(fits).map(|value| value as i64))
+}
+
 /// `%v` of a float: with an exponent from a million on.
-fn float(value: f64) -> String {
+pub(in crate::printers) fn float(value: f64) -> String {
     let exponent = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
-    let whole = value.fract() == 0.0 && value.abs() < 1e21;
-    if (-4.0..21.0).contains(&exponent) && !(whole && exponent >= 6.0) {
+    if (-4.0..6.0).contains(&exponent) {
         return format!("{value}");
     }
     let text = format!("{value:e}");
@@ -97,14 +106,23 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
         "urlquery" => percent_encoding::utf8_percent_encode(&text(first), percent_encoding::NON_ALPHANUMERIC)
             .to_string()
             .into(),
-        "eq" => arguments[1..].iter().any(|other| compare(first, other) == Some(Ordering::Equal)).into(),
+        "eq" => {
+            let mut equal = false;
+            for other in &arguments[1..] {
+                equal = equal || same(first, other)?;
+            }
+            equal.into()
+        }
+        "ne" => {
+            need(2)?;
+            (!same(first, &arguments[1])?).into()
+        }
         "exists" => is_there(first, &arguments[1..]).into(),
         "base64decode" => decode(&text(first))?.into(),
         comparison => {
             need(2)?;
             let order = compare(first, &arguments[1]);
             match (comparison, order) {
-                ("ne", order) => (order != Some(Ordering::Equal)).into(),
                 (_, None) => return Err("incompatible types for comparison".into()),
                 ("lt", Some(order)) => order.is_lt().into(),
                 ("le", Some(order)) => order.is_le().into(),
@@ -113,6 +131,23 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
             }
         }
     })
+}
+
+/// Whether two values are equal; only values of one basic kind can be compared, and anything with nothing.
+fn same(a: &Value, b: &Value) -> Result<bool, String> {
+    let basic = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
+    match (a, b) {
+        (Value::Null, b) | (b, Value::Null) => Ok(b.is_null()),
+        (a, b) if !basic(a) || !basic(b) => Err(match basic(a) || basic(b) {
+            true => "incompatible types for comparison".into(),
+            false => format!("non-comparable type {}: {}", text(a), type_name(a)),
+        }),
+        (a, b) => match compare(a, b) {
+            Some(order) => Ok(order == Ordering::Equal),
+            None if std::mem::discriminant(a) == std::mem::discriminant(b) => Ok(a == b),
+            None => Err("incompatible types for comparison".into()),
+        },
+    }
 }
 
 fn len(value: &Value) -> Result<f64, String> {

@@ -130,7 +130,7 @@ pub async fn cluster_role(ctx: &Context, args: &ClusterRoleArgs) -> Result<Value
         !(args.rule.verb.is_empty() && args.rule.resource.is_empty() && args.non_resource_url.is_empty());
     if !args.aggregation_rule.is_empty() {
         if any || !args.rule.resource_name.is_empty() {
-            let why = "aggregation rule must be specified without verb, resource, non-resource-url and resource-name";
+            let why = "aggregation rule must be specified without nonResourceURLs, verbs, resources or resourceNames";
             return Err(Failure::message(why));
         }
         let pairs = args.aggregation_rule.split(',').filter_map(|pair| pair.split_once('='));
@@ -148,6 +148,10 @@ pub async fn cluster_role(ctx: &Context, args: &ClusterRoleArgs) -> Result<Value
         false => rules(ctx, &args.rule).await?,
     };
     if !args.non_resource_url.is_empty() {
+        const VERBS: [&str; 8] = ["get", "put", "post", "head", "options", "delete", "patch", "*"];
+        if let Some(verb) = args.rule.verb.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            return Err(Failure::message(format!("invalid verb: '{verb}' for nonResourceURL")));
+        }
         for url in &args.non_resource_url {
             match url.as_str() {
                 "*" => {}

@@ -225,9 +225,9 @@ fn tls(args: &TlsArgs) -> Result<Value, Failure> {
     let read = |path: &str| {
         std::fs::read(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Failure::message(format!("open {path}: no such file or directory"))
+                Failure::message(format!("Cannot read file {path}, open {path}: no such file or directory"))
             }
-            _ => Failure::message(format!("open {path}: {error}")),
+            _ => Failure::message(format!("Cannot read file {path}, open {path}: {error}")),
         })
     };
     let (cert, key) = (read(&args.cert)?, read(&args.key)?);
