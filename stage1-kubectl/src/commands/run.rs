@@ -3,7 +3,7 @@
 //! The pod is a value made from the flags ([`pod`]); what is done with it stands in [`run`].
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/run/run.go`. Left out: `--attach` of pods that restart, `--schedule` and other generators of old.
+//! `kubectl/pkg/cmd/run/run.go`; without effect there too: `--wait` (`--rm` doesn't wait). Left out: `--attach` of pods that restart, `--schedule` and other generators of old.
 
 use clap::Args;
 use http::Method;

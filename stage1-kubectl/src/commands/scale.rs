@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::print_result;
+use super::until::until;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers::PrintFlags;
 use crate::request::{self, PatchType, query};
+use crate::status::Status;
 
 /// Flags of `kubectl scale`.
 #[derive(Debug, Args)]
@@ -104,5 +106,24 @@ async fn scale(ctx: &Context, args: &ScaleArgs, dry_run: DryRun, target: &Target
     let query = query(&[("dryRun", dry_run.query())]);
     let request = request::patch_at(&format!("{path}{query}"), PatchType::Merge, &patch);
     client.request::<Value>(request).await?;
-    Ok(())
+    match dry_run {
+        DryRun::None => reached(ctx, args, target).await,
+        _ => Ok(()),
+    }
+}
+
+/// With `--timeout`, waits until there are as many replicas as were asked for.
+async fn reached(ctx: &Context, args: &ScaleArgs, target: &Target) -> Result<(), Failure> {
+    let bad = || Failure::message(format!("invalid argument {:?} for \"--timeout\" flag", args.timeout));
+    let limit = crate::time::parse_duration(&args.timeout).ok_or_else(bad)?;
+    if limit.is_zero() {
+        return Ok(());
+    }
+    let gone = || Failure::from(Status::not_found(&target.resource.gvr.group_resource(), &target.name));
+    let there = until(ctx, &target.resource, target.namespace.as_deref(), &target.name, |live| {
+        let replicas = live.ok_or_else(gone)?.get_i64("/status/replicas").unwrap_or(0);
+        Ok((replicas == i64::from(args.replicas)).then_some(()))
+    });
+    let waited = tokio::time::timeout(limit.unsigned_abs(), there).await;
+    waited.unwrap_or_else(|_| Err(Failure::message("timed out waiting for the condition")))
 }

@@ -1,7 +1,8 @@
 //! `kubectl top`: what nodes and pods use now, as the metrics server measured it.
 //!
 //! # In Kubernetes
-//! `kubectl/pkg/cmd/top/{top_node,top_pod}.go`, `kubectl/pkg/metricsutil/metrics_printer.go`. Left out: swap.
+//! `kubectl/pkg/cmd/top/{top_node,top_pod}.go`, `kubectl/pkg/metricsutil/metrics_printer.go`. Without effect here: `--use-protocol-buffers`, since the
+//! same comes out. Left out: swap.
 
 use std::cmp::Reverse;
 

@@ -69,6 +69,9 @@ fn rollout(pipeline: &Pipeline) {
     assert!(!pipeline.get("deploy web", "{.spec.template.spec.containers[1].env}").contains("ROUND"));
     assert_eq!(pipeline.ok(&["rollout", "restart", "deploy/web"]), "deployment.apps/web restarted\n");
     pipeline.rolled_out("web");
+    pipeline.ok(&["scale", "deploy/web", "--replicas=3", "--timeout=60s"]);
+    assert_eq!(pipeline.get("deploy web", "{.status.replicas}"), "3", "waited for");
+    pipeline.ok(&["scale", "deploy/web", "--replicas=2", "--timeout=60s"]);
     let (_, why, code) = said(pipeline, &["rollout", "undo", "deploy/web", "--to-revision=99"]);
     assert_eq!((why.as_str(), code), ("error: unable to find specified revision 99 in history\n", 1));
 }

@@ -42,6 +42,9 @@ pub struct ViewArgs {
 /// # Errors
 /// A file that can't be read, or a context that isn't there.
 pub fn run(ctx: &Context, args: &ViewArgs) -> Result<(), Failure> {
+    if !args.merge && ctx.flags.kubeconfig.is_empty() {
+        return Err(Failure::message("if merge==false a precise file must be specified"));
+    }
     let printer = args.print.printer()?;
     let output = printer.map_or(Output::Yaml, |printer| printer.form);
     let paths = match ctx.flags.kubeconfig.as_str() {
