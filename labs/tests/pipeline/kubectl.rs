@@ -318,7 +318,7 @@ fn port_forward(pipeline: &Pipeline) {
     command.stderr(std::fs::File::create(&noise).unwrap());
     let mut deployment = Running::start(command);
     let (open, shut) = (forwarded(&mut deployment), forwarded(&mut deployment));
-    for _ in 0..2 {
+    for _ in 0..4 {
         assert_eq!(ask(shut), "", "nobody listens at 81");
         assert!(ask(open).contains("Welcome to nginx!"), "the other port goes on");
     }

@@ -12,11 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use super::pods::{Purpose, find_pod, running_timeout};
+use crate::client::{Client, ClientError};
 use crate::context::{Context, eprint};
 use crate::failure::Failure;
 use crate::object::Object;
@@ -64,37 +67,80 @@ pub async fn run(ctx: &Context, args: PortForwardArgs) -> Result<(), Failure> {
     let addresses = addresses(&args.address)?;
     let ports = ports.iter().map(|port| parse_port(port, service.as_ref(), &pod));
     let ports: Vec<(u16, u16)> = ports.collect::<Result<_, _>>()?;
-    let spdy = Arc::new(tunnel(ctx, &pod).await?);
+    let tunnels = Arc::new(Tunnels::open(ctx.client().await?, &pod).await?);
     let requests = Arc::new(AtomicU32::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for (local, remote) in ports {
         for (listener, local) in listen(&addresses, local).await? {
             ctx.print(&format!("Forwarding from {} -> {remote}\n", listener.local_addr()?));
-            let (spdy, requests) = (spdy.clone(), requests.clone());
-            tasks.spawn(accept(listener, spdy, requests, local, remote));
+            let (tunnels, requests) = (tunnels.clone(), requests.clone());
+            tasks.spawn(accept(listener, tunnels, requests, local, remote));
         }
     }
     tokio::select! {
         () = crate::signals::shutdown() => Ok(()),
-        () = spdy.closed() => Err(Failure::message("lost connection to pod")),
+        () = tunnels.lost() => Err(Failure::message("lost connection to pod")),
         _ = tasks.join_next() => Ok(()),
     }
 }
 
-async fn tunnel(ctx: &Context, pod: &Object) -> Result<Spdy, Failure> {
-    let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
-    let path = pods.path(pod.namespace(), Some(pod.name()), Some("portforward"));
-    let client = ctx.client().await?;
-    match upgrade::websocket(client, &path, &[TUNNEL_PROTOCOL]).await {
+/// The tunnel to the pod; a new one after a connection that the pod refused, because some runtimes serve no more on one that had an error.
+struct Tunnels {
+    client: Client,
+    path: String,
+    current: Mutex<Arc<Spdy>>,
+    renewed: Notify,
+}
+
+impl Tunnels {
+    async fn open(client: &Client, pod: &Object) -> Result<Self, Failure> {
+        let pods = crate::resource::of::<k8s_openapi::api::core::v1::Pod>();
+        let path = pods.path(pod.namespace(), Some(pod.name()), Some("portforward"));
+        let first = Mutex::new(Arc::new(tunnel(client, &path).await?));
+        Ok(Tunnels { client: client.clone(), path, current: first, renewed: Notify::new() })
+    }
+
+    fn current(&self) -> Arc<Spdy> {
+        self.current.lock().clone()
+    }
+
+    /// Puts a new tunnel in the place of this one, unless somebody did; what runs through the old one goes on.
+    async fn renew(&self, old: &Arc<Spdy>) {
+        let Ok(new) = tunnel(&self.client, &self.path).await else { return };
+        {
+            let mut current = self.current.lock();
+            if Arc::ptr_eq(&current, old) {
+                *current = Arc::new(new);
+            }
+        }
+        self.renewed.notify_one();
+    }
+
+    /// Waits until the tunnel that is in use is gone.
+    async fn lost(&self) {
+        loop {
+            let now = self.current();
+            tokio::select! {
+                () = now.closed() => {
+                    if Arc::ptr_eq(&now, &self.current()) {
+                        return;
+                    }
+                }
+                () = self.renewed.notified() => {}
+            }
+        }
+    }
+}
+
+async fn tunnel(client: &Client, path: &str) -> Result<Spdy, ClientError> {
+    match upgrade::websocket(client, path, &[TUNNEL_PROTOCOL]).await {
         Ok(socket) if socket.protocol == TUNNEL_PROTOCOL => {
             Ok(Spdy::client(upgrade::tunnel(socket.messages)))
         }
         // The server won't have us or the pod; asking in another way changes nothing.
-        Err(error) if error.status().is_some_and(|status| matches!(status.code, 401 | 403)) => {
-            Err(error.into())
-        }
+        Err(error) if error.status().is_some_and(|status| matches!(status.code, 401 | 403)) => Err(error),
         // A server before 1.31 speaks SPDY without a tunnel.
-        Ok(_) | Err(_) => Ok(Spdy::client(upgrade::spdy_connection(client, &path).await?)),
+        Ok(_) | Err(_) => Ok(Spdy::client(upgrade::spdy_connection(client, path).await?)),
     }
 }
 
@@ -164,13 +210,21 @@ async fn listen(addresses: &[Address], port: u16) -> Result<Vec<(TcpListener, u1
 }
 
 /// Takes local connections; one that the pod refuses ends alone.
-async fn accept(listener: TcpListener, spdy: Arc<Spdy>, requests: Arc<AtomicU32>, local: u16, remote: u16) {
+async fn accept(
+    listener: TcpListener,
+    tunnels: Arc<Tunnels>,
+    requests: Arc<AtomicU32>,
+    local: u16,
+    remote: u16,
+) {
     while let Ok((connection, _)) = listener.accept().await {
         let request = requests.fetch_add(1, Ordering::Relaxed);
-        let spdy = spdy.clone();
+        let tunnels = tunnels.clone();
         tokio::spawn(async move {
+            let spdy = tunnels.current();
             if let Err(error) = forward(&spdy, connection, local, remote, request).await {
                 eprint(&format!("error forwarding port {remote}: {error}\n"));
+                tunnels.renew(&spdy).await;
             }
         });
     }
