@@ -41,7 +41,7 @@ fn generated_patches_give_the_same_objects() {
             2 => format!(r#"{{"spec":{{"template":{{"spec":{{"containers":[{},{}]}}}}}}}}"#, container_patch(dice), container_patch(dice)),
             3 => format!(r#"{{"spec":{{"template":{{"spec":{{"volumes":[{{"name":"{}","configMap":{{"name":"c"}}}}]}}}}}}}}"#, dice.one(&["v", "w"])),
             4 => format!(r#"{{"metadata":{{"annotations":{{"k":{value}}}}},"spec":{{"paused":true}}}}"#),
-            5 => format!("spec:\n  strategy: {{$retainKeys: [type], type: {}}}\n", dice.one(&["Recreate", "RollingUpdate"])),
+            5 => format!("spec:\n  strategy: {{type: {}}}\n", dice.one(&["Recreate", "RollingUpdate"])),
             6 => dice.one(&["{", "[]", "3", "null", "{\"spec\": {\"template\": null}}", "{\"$patch\":\"delete\"}", "{\"metadata\":{\"$patch\":\"replace\",\"name\":\"n\"}}"]).to_string(),
             _ => {
                 let op = dice.one(&["remove", "replace", "add", "test", "move", "copy"]);

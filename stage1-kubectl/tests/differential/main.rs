@@ -173,7 +173,9 @@ fn compare(stock: &Path, cases: &[Case], world: &BTreeMap<String, Value>) {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let wanted = seen(stock, case, server, world);
                     let got = seen(Path::new(OURS), case, server, world);
-                    let untold = case.outcome && wanted == Seen::default();
+                    // Which generators ask a server first is the stock kubectl's matter; here there is none to ask.
+                    let asked_in_vain = !case.asks && wanted.2.contains("memcache.go");
+                    let untold = asked_in_vain || case.outcome && wanted == Seen::default();
                     if wanted != got && !untold {
                         let text =
                             format!("{:?}\n{}\nwant {wanted:#?}\ngot  {got:#?}", case.arguments, case.stdin);

@@ -81,11 +81,11 @@ fn minify(config: &Config, context: Option<&str>) -> Result<Config, Failure> {
     let context = small.contexts.first().ok_or_else(|| missing("context", name))?.context.clone();
     small.clusters.retain(|cluster| cluster.name == context.cluster);
     small.users.retain(|user| user.name == context.user);
-    if small.users.is_empty() && !context.user.is_empty() {
-        return Err(missing("user", &context.user));
-    }
     if small.clusters.is_empty() && !context.cluster.is_empty() {
         return Err(missing("cluster", &context.cluster));
+    }
+    if small.users.is_empty() && !context.user.is_empty() {
+        return Err(missing("user", &context.user));
     }
     Ok(small)
 }
