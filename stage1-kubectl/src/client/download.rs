@@ -108,6 +108,7 @@ mod tests {
     use super::*;
 
     /// A server that gives one answer after the other.
+    #[expect(clippy::disallowed_methods, reason = "a test server needs a socket")]
     async fn serve(answers: Vec<&'static str>) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
