@@ -61,7 +61,7 @@ mod tests {
         let cases = [
             ("{{range .items}}{{.name}} {{len .c}}{{\"\\n\"}}{{end}}", "a 2\nb 0\n"),
             ("{{.x.y.z}}", "<no value>"),
-            ("{{.n}} {{.big}}", "3 1e+06"),
+            ("{{.n}} {{.big}}", "3 1000000"),
             ("{{if eq .kind \"List\"}}yes{{else}}no{{end}}", "yes"),
             ("{{if .none}}a{{else if gt .n 2}}b{{else}}c{{end}}", "b"),
             ("{{range $i, $e := .items}}{{$i}}={{$e.name}};{{end}}", "0=a;1=b;"),

@@ -104,20 +104,14 @@ mod tests {
         let check = |last: &Value, now: &Value, live: &Value| {
             refuse_conflicts(&three_way(last, now, live, &gvk).unwrap(), last, live, &gvk)
         };
-        // They changed the number, we change the image.
-        assert_eq!(
-            check(
-                &object(1, "x"),
-                &json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "y"}]}}}}),
-                &object(5, "x")
-            ),
-            Ok(())
-        );
+        // They set the number, we change the image.
+        let images = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": image}]}}}});
+        assert_eq!(check(&images("x"), &images("y"), &object(5, "x")), Ok(()));
         // Both changed the number.
         let conflict = check(&object(1, "x"), &object(2, "x"), &object(5, "x")).unwrap_err();
         assert_eq!(
             conflict.to_string(),
-            "patch:\nspec:\n  replicas: 2\n\nconflicts with changes made from original to current:\nspec:\n  replicas: 5\n\n"
+            "patch:\nspec:\n  replicas: 2\n\nconflicts with changes made from original to current:\nspec:\n  replicas: 5\n"
         );
         // Both changed one container's image.
         assert!(check(&object(1, "x"), &object(1, "y"), &object(1, "z")).is_err());
