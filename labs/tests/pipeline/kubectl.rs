@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::cluster::{Pipeline, binary, skip, text};
 
+mod beside;
 mod objects;
 
 /// Two pods of two containers behind a Service, a pod that ends once, and one that answers what it is told.
@@ -70,6 +71,7 @@ fn every_command_works_on_a_live_cluster() {
     debug(&pipeline);
     port_forward(&pipeline);
     proxy(&pipeline);
+    beside::all(&pipeline);
     objects::all(&pipeline);
     pipeline.stop();
 }

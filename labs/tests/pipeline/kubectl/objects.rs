@@ -183,17 +183,31 @@ fn rights(pipeline: &Pipeline) {
     assert_eq!(warned, "Warning: verb 'zap' is not a known verb\n\n");
 }
 
-fn certificate(pipeline: &Pipeline) {
-    let key = pipeline.dir().join("eve.key");
+/// Asks for a certificate.
+pub(super) fn signing_request(pipeline: &Pipeline, name: &str) {
+    let key = pipeline.dir().join(format!("{name}.key"));
     let request = std::process::Command::new("openssl")
-        .args(["req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=eve", "-keyout"])
+        .args([
+            "req",
+            "-new",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            &format!("/O=zoo/CN={name}"),
+            "-keyout",
+        ])
         .arg(&key)
         .output()
         .unwrap();
     let encoded = data_encoding::BASE64.encode(&request.stdout);
     pipeline.apply(&format!(
-        "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {{name: eve}}\nspec: {{signerName: kubernetes.io/kube-apiserver-client, usages: [client auth], request: {encoded}}}\n"
+        "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {{name: {name}}}\nspec: {{signerName: kubernetes.io/kube-apiserver-client, usages: [client auth], request: {encoded}}}\n"
     ));
+}
+
+fn certificate(pipeline: &Pipeline) {
+    signing_request(pipeline, "eve");
     let approved = pipeline.ok(&["certificate", "approve", "eve"]);
     assert_eq!(approved, "certificatesigningrequest.certificates.k8s.io/eve approved\n");
     assert_eq!(pipeline.get("csr eve", "{.status.conditions[0].type}"), "Approved");
