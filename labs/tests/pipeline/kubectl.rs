@@ -9,6 +9,7 @@ use crate::cluster::{Pipeline, binary, skip, text};
 
 mod beside;
 mod objects;
+mod troubles;
 
 /// Two pods of two containers behind a Service, a pod that ends once, and one that answers what it is told.
 const WORLD: &str = "apiVersion: apps/v1

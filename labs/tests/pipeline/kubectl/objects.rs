@@ -15,7 +15,7 @@ pub(super) fn all(pipeline: &Pipeline) {
     certificate(pipeline);
     top(pipeline);
     journey(pipeline);
-    troubles(pipeline);
+    super::troubles::all(pipeline);
     plugin(pipeline);
     drain(pipeline);
 }
@@ -245,67 +245,6 @@ fn journey(pipeline: &Pipeline) {
     pipeline.ok(&["delete", "deployment", "trip"]);
 }
 
-/// The rules that `kubectl why` blames.
-fn blamed(pipeline: &Pipeline, about: &str) -> Vec<String> {
-    let output = pipeline.run(&["why", about, "-o", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let causes = report["causes"].as_array().into_iter().flatten();
-    let serious = causes.filter(|one| one["severity"] != "info");
-    serious.filter_map(|one| one["rule"].as_str()).map(String::from).collect()
-}
-
-/// Pods with the troubles that everybody meets, and the rule for each.
-const TROUBLES: [(&str, &str, &str); 9] = [
-    ("crash", "crash-loop", "containers: [{name: c, image: 'busybox:1.36', command: [sh, -c, 'exit 3']}]"),
-    ("typo", "image-never", "containers: [{name: c, image: 'busybox:none', imagePullPolicy: Never}]"),
-    (
-        "env",
-        "config-missing",
-        "containers: [{name: c, image: 'busybox:1.36', envFrom: [{configMapRef: {name: none}}]}]",
-    ),
-    (
-        "volume",
-        "volume-missing",
-        "containers: [{name: c, image: 'busybox:1.36'}]\n  volumes: [{name: v, secret: {secretName: none}}]",
-    ),
-    ("start", "start-error", "containers: [{name: c, image: 'busybox:1.36', command: [/no/such/program]}]"),
-    (
-        "init",
-        "init-blocked",
-        "initContainers: [{name: i, image: 'busybox:1.36', command: [sh, -c, 'exit 1']}]\n  containers: [{name: c, image: 'busybox:1.36'}]",
-    ),
-    (
-        "unready",
-        "readiness-fails",
-        "containers: [{name: c, image: 'busybox:1.36', command: [sleep, '3600'], readinessProbe: {exec: {command: ['false']}, periodSeconds: 1}}]",
-    ),
-    (
-        "large",
-        "insufficient-resource",
-        "containers: [{name: c, image: 'busybox:1.36', resources: {requests: {memory: 1000Gi}}}]",
-    ),
-    (
-        "elsewhere",
-        "affinity-unsatisfied",
-        "nodeSelector: {none: here}\n  containers: [{name: c, image: 'busybox:1.36'}]",
-    ),
-];
-
-fn troubles(pipeline: &Pipeline) {
-    for (name, _, spec) in TROUBLES {
-        pipeline.apply(&format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 0\n  {spec}\n"
-        ));
-    }
-    for (name, rule, _) in TROUBLES {
-        pipeline.wait(&format!("why blames {rule} for {name}"), || {
-            blamed(pipeline, &format!("pod/{name}")) == [rule]
-        });
-    }
-    let names: Vec<&str> = TROUBLES.iter().map(|(name, ..)| *name).collect();
-    pipeline.ok(&[&["delete", "pod", "--force"], names.as_slice()].concat());
-}
-
 /// As `kubectl-why` beside a stock kubectl, with the token of an account that may read and nothing else.
 fn plugin(pipeline: &Pipeline) {
     let Some((_, stock)) = kubectls().into_iter().find(|(name, _)| name == "stock 1.32") else {
@@ -340,7 +279,7 @@ fn plugin(pipeline: &Pipeline) {
 }
 
 /// A kubeconfig that holds a token and no certificate.
-fn reader_config(pipeline: &Pipeline, token: &str) -> std::path::PathBuf {
+pub(super) fn reader_config(pipeline: &Pipeline, token: &str) -> std::path::PathBuf {
     let file = pipeline.dir().join("reader.kubeconfig");
     let view = pipeline.ok(&["config", "view", "--raw", "--flatten", "-o", "json"]);
     let mut config: serde_json::Value = serde_json::from_str(&view).unwrap();
@@ -362,6 +301,10 @@ fn drain(pipeline: &Pipeline) {
     let (out, why, code) = said(pipeline, &[&["drain", &node], flags.as_slice()].concat());
     assert_eq!(code, 0, "{out}{why}");
     assert!(out.contains("pod/cat evicted\n") && out.ends_with(&format!("node/{node} drained\n")), "{out}");
+    pipeline.wait("why blames the cordon", || {
+        let found = super::troubles::blamed(pipeline, &["deployment/web"]);
+        found.contains(&"node-cordoned".to_string())
+    });
     let running = "pods --field-selector=status.phase=Running";
     assert_eq!(pipeline.get(running, "{.items[*].metadata.name}"), "");
     assert_eq!(pipeline.ok(&["uncordon", &node]), format!("node/{node} uncordoned\n"));
