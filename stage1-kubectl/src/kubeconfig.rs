@@ -313,6 +313,8 @@ impl Config {
         if self.current_context.is_empty() {
             self.current_context = other.current_context;
         }
+        merge_extensions(&mut self.extensions, other.extensions);
+        self.preferences = merged_preferences(self.preferences.take(), other.preferences);
     }
 
     /// Makes relative paths absolute, from the folder of the file that they stand in.
@@ -362,6 +364,34 @@ impl Config {
             user,
             namespace: namespace.clone().filter(|ns| !ns.is_empty()),
         })
+    }
+}
+
+/// A wish for colours in any of the files is one; extensions are all kept.
+fn merged_preferences(own: Option<Value>, other: Option<Value>) -> Option<Value> {
+    let (Some(Value::Object(mut own)), Some(Value::Object(other))) = (own.clone(), other.clone()) else {
+        return own.or(other);
+    };
+    let mut extensions = own.remove("extensions");
+    merge_extensions(&mut extensions, other.get("extensions").cloned());
+    own.extend(extensions.map(|all| ("extensions".to_string(), all)));
+    own.extend(
+        other.get("colors").filter(|wish| **wish == true).map(|wish| ("colors".to_string(), wish.clone())),
+    );
+    Some(own.into())
+}
+
+/// Adds the extensions that aren't there yet.
+fn merge_extensions(own: &mut Option<Value>, other: Option<Value>) {
+    let Some(Value::Array(other)) = other else { return };
+    let Some(Value::Array(own)) = own else {
+        *own = Some(Value::Array(other));
+        return;
+    };
+    for extension in other {
+        if !own.iter().any(|present| present["name"] == extension["name"]) {
+            own.push(extension);
+        }
     }
 }
 

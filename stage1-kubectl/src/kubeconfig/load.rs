@@ -14,7 +14,16 @@ use super::{Config, ConfigError};
 /// The files that are read when none is named: `KUBECONFIG`, else `~/.kube/config`.
 pub fn default_paths() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()) {
-        Some(list) => std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect(),
+        Some(list) => {
+            let mut paths: Vec<PathBuf> = Vec::new();
+            for path in std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()) {
+                // A file that is named twice is read once.
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+            paths
+        }
         None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
     }
 }

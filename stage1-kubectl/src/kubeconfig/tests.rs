@@ -88,3 +88,19 @@ fn a_plugin_that_is_a_path_is_found_beside_its_file() {
         config.users.iter().filter_map(|one| Some(one.user.exec.as_ref()?.command.as_str())).collect();
     assert_eq!(commands, ["plug", dir.path().join("bin/plug2").to_str().unwrap()]);
 }
+
+#[test]
+fn preferences_and_extensions_of_all_files_count() {
+    let config =
+        |text: &str| -> Config { serde_json::from_value(serde_yaml::from_str(text).unwrap()).unwrap() };
+    let mut first = config("preferences: {}\nextensions: [{name: a, extension: {v: 1}}]\n");
+    first.merge(config(
+        "preferences: {colors: true, extensions: [{name: p, extension: {}}]}\nextensions: [{name: a, extension: {v: 2}}, {name: b, extension: {}}]\n",
+    ));
+    let preferences = first.preferences.unwrap();
+    assert_eq!(preferences["colors"], true);
+    assert_eq!(preferences["extensions"][0]["name"], "p");
+    let extensions = first.extensions.unwrap();
+    assert_eq!(extensions[0]["extension"]["v"], 1, "the first file's");
+    assert_eq!(extensions[1]["name"], "b");
+}

@@ -162,7 +162,11 @@ pub fn ordered(config: &Config) -> Config {
     let mut config = config.clone();
     config.kind = "Config".into();
     config.api_version = "v1".into();
-    config.preferences = Some(config.preferences.unwrap_or_else(|| json!({})));
+    let mut preferences = config.preferences.filter(Value::is_object).unwrap_or_else(|| json!({}));
+    if let Some(wishes) = preferences.as_object_mut() {
+        wishes.retain(|_, value| !(value.is_null() || *value == false || *value == json!([])));
+    }
+    config.preferences = Some(preferences);
     config.clusters.sort_by(|a, b| a.name.cmp(&b.name));
     config.users.sort_by(|a, b| a.name.cmp(&b.name));
     config.contexts.sort_by(|a, b| a.name.cmp(&b.name));
