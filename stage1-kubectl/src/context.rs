@@ -287,11 +287,20 @@ impl Context {
         journey_step!(Stage::Kubectl, name, sent, why);
     }
 
-    /// Prints a table, in colour where that is wanted.
-    pub fn print_table(&self, table: &str, titled: bool) {
+    /// Whether output goes to a terminal on which more than plain text is wanted.
+    pub fn draws(&self) -> bool {
+        std::io::IsTerminal::is_terminal(&std::io::stdout()) && self.paints()
+    }
+
+    fn paints(&self) -> bool {
         let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        match crate::printers::color::wanted(&self.flags.color, no_color, terminal) {
+        crate::printers::color::wanted(&self.flags.color, no_color, terminal)
+    }
+
+    /// Prints a table, in colour where that is wanted.
+    pub fn print_table(&self, table: &str, titled: bool) {
+        match self.paints() {
             true => self.print(&crate::printers::color::paint(table, titled)),
             false => self.print(table),
         }

@@ -247,7 +247,8 @@ fn terminal_sizes() -> mpsc::Receiver<TerminalSize> {
     receiver
 }
 
-fn current_size() -> Option<TerminalSize> {
+/// The size of standard output's terminal, if it is one.
+pub(super) fn current_size() -> Option<TerminalSize> {
     let size = tty_size::get()?;
     Some(TerminalSize { width: size.0, height: size.1 })
 }

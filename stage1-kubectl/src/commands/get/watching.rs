@@ -1,9 +1,10 @@
 //! `kubectl get -w`: goes on printing what changes after the list.
 //!
-//! The titles are printed once, and the columns keep the width of the widest cell so far.
+//! The titles are printed once, and the columns keep the width of the widest cell so far. On a terminal that shows colours the table is
+//! drawn again in its place instead ([`board`]).
 //!
 //! # In Kubernetes
-//! `watch` in `kubectl/pkg/cmd/get/get.go`.
+//! `watch` in `kubectl/pkg/cmd/get/get.go`, which appends on terminals, too.
 
 use futures::StreamExt;
 use http::{HeaderValue, header};
@@ -11,12 +12,17 @@ use serde_json::{Value, json};
 
 use super::{GetArgs, TABLE, to_table};
 use crate::commands::builder::Wanted;
+use crate::commands::exec::current_size;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::printers::table::{self, Table, TableOptions};
 use crate::printers::{self, Output, Printer};
 use crate::request::{self, ListParams, WatchParams};
 use crate::watch::{WatchEvent, decode_events};
+
+mod board;
+
+use board::Board;
 
 /// Lists, prints, and goes on printing what changes.
 pub(super) async fn watch(
@@ -55,8 +61,10 @@ pub(super) async fn watch(
     };
     let list: Value =
         client.request(table_wanted(request::list(resource, scope.as_deref(), &params))).await?;
+    let draws = form.form.is_table() && !args.output_watch_events && ctx.draws();
+    let board = draws.then(Board::default);
     let mut printer =
-        WatchPrinter { ctx, args, form, headers: !args.no_headers, widths: Vec::new(), columns: 0 };
+        WatchPrinter { ctx, args, form, headers: !args.no_headers, widths: Vec::new(), columns: 0, board };
     if !args.watch_only {
         printer.print("ADDED", list.clone())?;
     }
@@ -90,6 +98,8 @@ struct WatchPrinter<'a> {
     widths: Vec<usize>,
     /// How many of the server's columns are shown: events after the first carry no columns.
     columns: usize,
+    /// Where the table is drawn in its place.
+    board: Option<Board>,
 }
 
 impl WatchPrinter<'_> {
@@ -122,6 +132,7 @@ impl WatchPrinter<'_> {
             label_columns: self.args.label_columns.clone(),
             kind_prefix: None,
         };
+        let objects: Vec<String> = table.rows.iter().map(identity).collect();
         // Events after the first carry no columns: as many as there are cells, all shown.
         let titled = !options.no_headers;
         let mut lines = match table.column_definitions.is_empty() {
@@ -137,6 +148,9 @@ impl WatchPrinter<'_> {
         };
         if !table_columns.is_empty() {
             self.columns = table_columns.iter().filter(|c| options.wide || c.priority == 0).count();
+        }
+        if self.drawn(&lines, titled, &objects, event == "DELETED") {
+            return Ok(());
         }
         if tells_events {
             for (at, line) in lines.iter_mut().enumerate() {
@@ -156,6 +170,35 @@ impl WatchPrinter<'_> {
         self.ctx.print(&padded.concat());
         Ok(())
     }
+
+    /// Draws the table with these rows in it, where it is drawn at all and fits on the screen.
+    fn drawn(&mut self, lines: &[Vec<String>], titled: bool, objects: &[String], gone: bool) -> bool {
+        let Some(board) = &mut self.board else { return false };
+        let mut lines = lines.iter().cloned();
+        if titled && let Some(titles) = lines.next() {
+            board.titled(titles);
+        }
+        for (object, row) in objects.iter().zip(lines) {
+            board.change(object, row, gone);
+        }
+        let height = current_size().map_or(0, |size| usize::from(size.height));
+        let Some((up, text)) = board.draw(height) else {
+            // From here on a line for each event.
+            self.board = None;
+            return false;
+        };
+        if up > 0 {
+            self.ctx.print(&format!("\u{1b}[{up}A\u{1b}[J"));
+        }
+        self.ctx.print_table(&text, board.has_titles());
+        true
+    }
+}
+
+/// The object that a row is about.
+fn identity(row: &table::Row) -> String {
+    let field = |name: &str| row.object["metadata"][name].as_str().unwrap_or_default();
+    format!("{} {}", field("namespace"), field("name"))
 }
 
 /// The object of an event, as the printer would show it by itself.
