@@ -7,6 +7,7 @@ use crate::cluster::{Pipeline, kubectls, text};
 
 pub(super) fn all(pipeline: &Pipeline) {
     wait(pipeline);
+    watch_on_a_terminal(pipeline);
     rollout(pipeline);
     edit(pipeline);
     diff(pipeline);
@@ -49,6 +50,24 @@ fn wait(pipeline: &Pipeline) {
     let line = waiting.line();
     assert!(line.is_empty() || line.starts_with("configmap/late "), "{line}");
     waiting.end();
+}
+
+/// `script` gives kubectl a terminal, where the table is drawn again in its place.
+fn watch_on_a_terminal(pipeline: &Pipeline) {
+    pipeline.ok(&["create", "configmap", "seen"]);
+    let kubectl = pipeline.command(&[]).get_program().to_string_lossy().into_owned();
+    let config = pipeline.dir().join("admin.kubeconfig").display().to_string();
+    let watch = "get configmaps -w --field-selector=metadata.name=seen";
+    let typed = format!("stty rows 30 cols 200; exec {kubectl} {watch} --kubeconfig={config}");
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &typed, "/dev/null"]);
+    let mut watching = Running::start(script);
+    assert!(watching.line().contains("NAME"));
+    assert!(watching.line().starts_with("seen"));
+    pipeline.ok(&["delete", "configmap", "seen"]);
+    let line = watching.line();
+    assert!(line.starts_with("\u{1b}[2A\u{1b}[J") && line.contains("NAME"), "{line:?}");
+    watching.end();
 }
 
 fn rollout(pipeline: &Pipeline) {

@@ -181,8 +181,9 @@ impl WatchPrinter<'_> {
         for (object, row) in objects.iter().zip(lines) {
             board.change(object, row, gone);
         }
-        let height = current_size().map_or(0, |size| usize::from(size.height));
-        let Some((up, text)) = board.draw(height) else {
+        let (width, height) =
+            current_size().map_or((0, 0), |size| (usize::from(size.width), usize::from(size.height)));
+        let Some((up, text)) = board.draw(width, height) else {
             // From here on a line for each event.
             self.board = None;
             return false;

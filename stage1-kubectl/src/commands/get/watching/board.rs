@@ -38,15 +38,17 @@ impl Board {
     }
 
     /// What brings the screen to the present state: how many lines to go up, and the table. Nothing when it doesn't fit.
-    pub(super) fn draw(&mut self, height: usize) -> Option<(usize, String)> {
+    pub(super) fn draw(&mut self, width: usize, height: usize) -> Option<(usize, String)> {
         let lines: Vec<Vec<String>> =
             self.titles.iter().cloned().chain(self.rows.iter().map(|(_, row)| row.clone())).collect();
-        // The cursor needs a line of its own.
-        if lines.len() >= height || self.drawn >= height {
+        let text = table::align(&lines);
+        // The cursor needs a line of its own, and a line that is broken is two.
+        let broken = text.lines().any(|line| line.chars().count() >= width);
+        if broken || lines.len() >= height || self.drawn >= height {
             return None;
         }
         let up = std::mem::replace(&mut self.drawn, lines.len());
-        Some((up, table::align(&lines)))
+        Some((up, text))
     }
 
     /// Whether there are titles.
@@ -67,12 +69,16 @@ mod tests {
         board.change("a", row(["a", "Pending"]), false);
         board.change("b", row(["b", "Running"]), false);
         let first = "NAME   STATUS\na      Pending\nb      Running\n".to_string();
-        assert_eq!(board.draw(10), Some((0, first)));
+        assert_eq!(board.draw(80, 10), Some((0, first)));
         board.change("a", row(["a", "Running"]), false);
-        assert_eq!(board.draw(10), Some((3, "NAME   STATUS\na      Running\nb      Running\n".to_string())));
+        assert_eq!(
+            board.draw(80, 10),
+            Some((3, "NAME   STATUS\na      Running\nb      Running\n".to_string()))
+        );
         board.change("a", row(["a", "Running"]), true);
         board.change("c", row(["c", "Running"]), true);
-        assert_eq!(board.draw(10), Some((3, "NAME   STATUS\nb      Running\n".to_string())));
-        assert_eq!(board.draw(2), None, "two lines and the cursor need three");
+        assert_eq!(board.draw(80, 10), Some((3, "NAME   STATUS\nb      Running\n".to_string())));
+        assert_eq!(board.draw(80, 2), None, "two lines and the cursor need three");
+        assert_eq!(board.draw(12, 10), None, "a line would be broken");
     }
 }
