@@ -20,6 +20,7 @@ use crate::object::Object;
 
 mod go_errors;
 mod read;
+mod tree;
 
 pub use read::{read_each, read_paths};
 
@@ -276,7 +277,7 @@ fn yaml_with(text: &str, duplicate_keys: serde_yaml::DuplicateKeyPolicy) -> Resu
         strict_booleans: false,
         duplicate_keys: duplicate_keys,
     };
-    serde_yaml::from_str_with_options(text, options)
+    serde_yaml::from_str_with_options::<tree::Tree>(text, options).map(|tree| tree.0)
 }
 
 /// Whether a file's name says that it is a manifest.

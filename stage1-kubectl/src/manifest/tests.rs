@@ -21,6 +21,14 @@ fn yaml_is_read_as_version_1_1() {
 }
 
 #[test]
+fn keys_are_what_they_say_before_they_are_texts() {
+    let text = "no: a\n0x10: b\n2.50: c\n'on': d\n1: e\n1_000: f\nx: {yes: 1}\n";
+    let wanted =
+        json!({"false": "a", "16": "b", "2.5": "c", "on": "d", "1": "e", "1000": "f", "x": {"true": 1}});
+    assert_eq!(documents(text, "f").unwrap(), vec![wanted]);
+}
+
+#[test]
 fn mistakes_are_named() {
     let cases = [
         ("a:\n\tb: 1\n", "yaml: line 2: found character that cannot start any token"),

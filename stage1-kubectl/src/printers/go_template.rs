@@ -18,7 +18,7 @@ use serde_json::Value;
 mod eval;
 mod functions;
 
-pub(super) use functions::float;
+pub(crate) use functions::float;
 mod parser;
 
 pub use parser::{Template, parse};

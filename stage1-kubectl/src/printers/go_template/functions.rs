@@ -70,7 +70,7 @@ fn whole(number: &serde_json::Number) -> Option<i64> {
 }
 
 /// `%v` of a float: with an exponent from a million on.
-pub(in crate::printers) fn float(value: f64) -> String {
+pub(crate) fn float(value: f64) -> String {
     let exponent = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
     if (-4.0..6.0).contains(&exponent) {
         return format!("{value}");
