@@ -201,12 +201,12 @@ pub struct User {
     /// Password for basic authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// A credential plugin.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exec: Option<ExecPlugin>,
     /// A removed way to log in, kept as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<Value>,
+    /// A credential plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecPlugin>,
     /// What other tools keep here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Value>,
@@ -216,14 +216,14 @@ pub struct User {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecPlugin {
-    /// `client.authentication.k8s.io/v1`.
-    pub api_version: String,
     /// The program.
     pub command: String,
     /// Its arguments.
     pub args: Option<Vec<String>>,
     /// Variables added to its environment (`name`, `value`).
     pub env: Option<Vec<ExecEnv>>,
+    /// `client.authentication.k8s.io/v1`.
+    pub api_version: String,
     /// Shown when the program isn't there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_hint: Option<String>,

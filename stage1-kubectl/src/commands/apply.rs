@@ -35,6 +35,7 @@ pub(in crate::commands) mod prune;
 mod migration;
 mod server_side;
 
+use last_applied::drop_unreadable_annotations;
 pub use last_applied::last_applied;
 
 /// The annotation that keeps the last manifest.
@@ -213,7 +214,8 @@ impl<'a> Applying<'a> {
             return Ok((self.server_side().await?, "serverside-applied"));
         }
         let mut modified = self.object.clone();
-        modified.set_annotation(LAST_APPLIED, &last_applied(&self.object));
+        drop_unreadable_annotations(&mut modified);
+        modified.set_annotation(LAST_APPLIED, &last_applied(&modified));
         let get = request::request(Method::GET, &self.path, None);
         match self.ctx.client().await?.request::<Object>(get).await {
             Ok(live) => self.patch_again(&modified, live).await,

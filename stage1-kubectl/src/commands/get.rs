@@ -98,9 +98,6 @@ pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
     }
     let printer = args.print.always()?;
     let output = &printer.form;
-    if let Output::CustomColumns(spec) = output {
-        printers::custom_columns::check(spec).map_err(Failure::message)?;
-    }
     let wanted = match args.files.is_empty() {
         true => builder::wanted(ctx, &args.arguments).await?,
         false => Vec::new(),
@@ -143,8 +140,8 @@ async fn fetch(
         let scope = Some(namespace.clone()).filter(|_| resource.namespaced && !args.all_namespaces);
         if names.is_empty() {
             let params = ListParams {
-                label_selector: args.selector.clone(),
-                field_selector: args.field_selector.clone(),
+                label_selector: args.selector.as_deref().map(str::trim).map(String::from),
+                field_selector: args.field_selector.as_deref().map(str::trim).map(String::from),
                 // What is to be sorted is wanted at once.
                 limit: Some(args.chunk_size).filter(|l| *l > 0 && args.sort_by.is_none()),
                 ..ListParams::default()

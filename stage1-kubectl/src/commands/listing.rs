@@ -3,6 +3,8 @@
 //! # In Kubernetes
 //! `cli-runtime/pkg/resource/visitor.go`, which asks `client-go/tools/pager` (`Client::list_all`).
 
+use serde_json::Value;
+
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;

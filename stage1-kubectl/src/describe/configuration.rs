@@ -124,9 +124,10 @@ fn in_format_of(used: &str, hard: &str) -> String {
 fn write_usage(doc: &mut Doc, level: usize, quota: &Value) {
     let used = pairs(quota, "/status/used");
     for (resource, hard) in pairs(quota, "/status/hard") {
-        let hard = as_read(&scalar(Some(hard)));
+        let written = scalar(Some(hard));
+        let hard = as_read(&written);
         let used = used.iter().find(|(name, _)| *name == resource).map(|(_, used)| scalar(Some(used)));
-        let used = used.map_or_else(|| "0".to_owned(), |used| in_format_of(&used, &hard));
+        let used = used.map_or_else(|| "0".to_owned(), |used| in_format_of(&used, &written));
         doc.line(level, &format!("{resource}\t{used}\t{hard}"));
     }
 }

@@ -241,7 +241,12 @@ fn write_pods(doc: &mut Doc, node: &Value, pods: &[Object]) {
 /// `250m (12%)` of what the node can give.
 fn share(of: &BTreeMap<String, Quantity>, allocatable: &BTreeMap<String, Quantity>, name: &str) -> String {
     let Some(quantity) = of.get(name) else { return "0 (0%)".to_owned() };
-    let whole = allocatable.get(name).map_or(0, Quantity::milli_value);
-    let percent = if whole == 0 { 0 } else { (quantity.milli_value() as f64 / whole as f64 * 100.0) as i64 };
+    // Parts of a CPU count; of all else there are whole ones only.
+    let count = |quantity: &Quantity| match name {
+        "cpu" => quantity.milli_value() as f64,
+        _ => quantity.value() as f64,
+    };
+    let whole = allocatable.get(name).map_or(0.0, count);
+    let percent = if whole == 0.0 { 0 } else { (count(quantity) / whole * 100.0) as i64 };
     format!("{quantity} ({percent}%)")
 }

@@ -12,25 +12,16 @@ use super::go_template::float;
 use super::{jsonpath, table};
 use crate::patch::go_value;
 
-/// Whether every column has a title.
-///
-/// # Errors
-/// One hasn't.
-pub fn check(spec: &str) -> Result<(), String> {
-    let bare = spec.split(',').find(|part| !part.contains(':'));
-    bare.map_or(Ok(()), |part| {
-        Err(format!("unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"))
-    })
-}
-
 /// The table of the given columns.
 ///
 /// # Errors
 /// A column without a title or path.
 pub fn render(spec: &str, items: &[Value]) -> Result<String, String> {
     let mut columns = Vec::new();
-    check(spec)?;
-    for (title, path) in spec.split(',').filter_map(|part| part.split_once(':')) {
+    for part in spec.split(',') {
+        let untitled =
+            || format!("unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>");
+        let (title, path) = part.split_once(':').ok_or_else(untitled)?;
         let nodes = match path {
             // An empty path finds nothing.
             "" => None,

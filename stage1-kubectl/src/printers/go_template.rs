@@ -17,6 +17,7 @@ use serde_json::Value;
 
 mod eval;
 mod functions;
+mod printf;
 
 pub(crate) use functions::float;
 mod parser;

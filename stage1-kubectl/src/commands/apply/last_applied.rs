@@ -72,16 +72,24 @@ pub struct SetArgs {
 /// The manifest as it is kept: one line of JSON without the annotation itself, and a line end.
 pub fn last_applied(object: &Object) -> String {
     let mut object = object.clone();
-    let had_annotations = object.get("/metadata/annotations").is_some_and(Value::is_object);
-    if had_annotations {
-        object.remove(&format!("/metadata/annotations/{}", crate::object::escape(LAST_APPLIED)));
-    } else {
-        object.set("/metadata/annotations", Value::Object(Default::default()));
+    match object.get("/metadata/annotations") {
+        Some(Value::Object(_)) => {
+            object.remove(&format!("/metadata/annotations/{}", crate::object::escape(LAST_APPLIED)));
+        }
+        _ => object.set("/metadata/annotations", Value::Object(Default::default())),
     }
     // Go's encoder escapes what could end a script in a web page.
     let text = object.as_value().to_string();
     let text = text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
     text + "\n"
+}
+
+/// Annotations with a value that is no text are none at all: they can't be read as a map of texts, as there.
+pub(super) fn drop_unreadable_annotations(object: &mut Object) {
+    let annotations = object.get("/metadata/annotations").and_then(Value::as_object);
+    if annotations.is_some_and(|all| all.values().any(|value| !value.is_string())) {
+        object.set("/metadata/annotations", Value::Object(Default::default()));
+    }
 }
 
 /// Runs `kubectl apply …-last-applied`.

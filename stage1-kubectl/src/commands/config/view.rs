@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde::Serialize;
 
-use super::files::{document, ordered};
+use super::files::{Files, document, ordered};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::kubeconfig::{self, Config};
@@ -47,16 +47,12 @@ pub fn run(ctx: &Context, args: &ViewArgs) -> Result<(), Failure> {
     }
     let printer = args.print.printer()?;
     let output = printer.map_or(Output::Yaml, |printer| printer.form);
-    let paths = match ctx.flags.kubeconfig.as_str() {
-        "" => kubeconfig::default_paths(),
-        path => vec![PathBuf::from(path)],
-    };
-    let mut config = kubeconfig::load(&paths).map_err(|e| Failure::message(e.to_string()))?;
+    let mut config = Files::open(&ctx.flags.kubeconfig)?.merged();
     if args.minify {
         config = minify(&config, ctx.flags.context.as_deref())?;
     }
     match (args.flatten, args.raw) {
-        (true, _) => flatten(&mut config)?,
+        (true, _) => flatten(&mut config, &resolved(&ctx.flags.kubeconfig)?)?,
         (false, false) => redact(&mut config),
         (false, true) => {}
     }
@@ -110,12 +106,25 @@ fn redact(config: &mut Config) {
     }
 }
 
-/// Puts the content of the certificates' files in place of their names.
-fn flatten(config: &mut Config) -> Result<(), Failure> {
-    let embed = |path: &mut Option<String>, data: &mut Option<String>| -> Result<(), Failure> {
+/// The same with absolute paths.
+fn resolved(explicit: &str) -> Result<Config, Failure> {
+    let paths = match explicit {
+        "" => kubeconfig::default_paths(),
+        path => vec![PathBuf::from(path)],
+    };
+    kubeconfig::load(&paths).map_err(|e| Failure::message(e.to_string()))
+}
+
+/// Puts the content of the certificates' files in place of their names; where those are, `resolved` says.
+fn flatten(config: &mut Config, resolved: &Config) -> Result<(), Failure> {
+    let embed = |path: &mut Option<String>,
+                 absolute: Option<&String>,
+                 data: &mut Option<String>|
+     -> Result<(), Failure> {
         let Some(file) = path.take().filter(|file| !file.is_empty()) else { return Ok(()) };
         if data.is_none() {
-            let bytes = std::fs::read(&file).map_err(|error| {
+            let file = absolute.unwrap_or(&file);
+            let bytes = std::fs::read(file).map_err(|error| {
                 let why = match error.kind() {
                     std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
                     _ => error.to_string(),
@@ -127,11 +136,18 @@ fn flatten(config: &mut Config) -> Result<(), Failure> {
         Ok(())
     };
     for named in &mut config.clusters {
-        embed(&mut named.cluster.certificate_authority, &mut named.cluster.certificate_authority_data)?;
+        let known = resolved.clusters.iter().find(|one| one.name == named.name).map(|one| &one.cluster);
+        let cluster = &mut named.cluster;
+        let absolute = known.and_then(|one| one.certificate_authority.as_ref());
+        embed(&mut cluster.certificate_authority, absolute, &mut cluster.certificate_authority_data)?;
     }
     for named in &mut config.users {
-        embed(&mut named.user.client_certificate, &mut named.user.client_certificate_data)?;
-        embed(&mut named.user.client_key, &mut named.user.client_key_data)?;
+        let known = resolved.users.iter().find(|one| one.name == named.name).map(|one| &one.user);
+        let user = &mut named.user;
+        let absolute = known.and_then(|one| one.client_certificate.as_ref());
+        embed(&mut user.client_certificate, absolute, &mut user.client_certificate_data)?;
+        let absolute = known.and_then(|one| one.client_key.as_ref());
+        embed(&mut user.client_key, absolute, &mut user.client_key_data)?;
     }
     Ok(())
 }

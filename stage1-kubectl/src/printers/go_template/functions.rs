@@ -64,7 +64,7 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 /// Numbers without a fraction are integers to Kubernetes' JSON decoder, however they are written.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+pub(super) fn whole(number: &serde_json::Number) -> Option<i64> {
     let fits = |value: &f64| value.fract() == 0.0 && value.abs() < 9e18;
     number.as_i64().or_else(|| number.as_f64().filter(fits).map(|value| value as i64))
 }
@@ -101,7 +101,7 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
         "slice" => slice(first, &arguments[1..])?,
         "print" => arguments.iter().map(text).collect::<String>().into(),
         "println" => (arguments.iter().map(text).collect::<Vec<_>>().join(" ") + "\n").into(),
-        "printf" => printf(&text(first), &arguments[1..]).into(),
+        "printf" => super::printf::printf(&text(first), &arguments[1..]).into(),
         "html" => escape_html(&text(first)).into(),
         "urlquery" => percent_encoding::utf8_percent_encode(&text(first), percent_encoding::NON_ALPHANUMERIC)
             .to_string()
@@ -219,43 +219,4 @@ fn decode(text: &str) -> Result<String, String> {
 fn escape_html(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&#34;").replace('\'', "&#39;")
-}
-
-/// `%s`, `%v`, `%d`, `%q`, `%t`, with a width.
-fn printf(format: &str, arguments: &[Value]) -> String {
-    let mut out = String::new();
-    let mut arguments = arguments.iter();
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        let spec = &rest[at + 1..];
-        let Some(end) = spec.find(|c: char| c.is_alphabetic() || c == '%') else {
-            out.push_str("%!(NOVERB)");
-            return out;
-        };
-        rest = &spec[end + 1..];
-        let verb = spec.as_bytes()[end];
-        if verb == b'%' {
-            out.push('%');
-            continue;
-        }
-        let Some(value) = arguments.next() else {
-            out.push_str(&format!("%!{}(MISSING)", char::from(verb)));
-            continue;
-        };
-        let shown = match verb {
-            b'q' => format!("{:?}", text(value)),
-            b'd' => value.as_f64().map_or_else(|| text(value), |n| format!("{n:.0}")),
-            _ => text(value),
-        };
-        let flags = &spec[..end];
-        let width = flags.trim_start_matches(['-', '0', '+']).split('.').next().unwrap_or_default();
-        let width: usize = width.parse().unwrap_or(0);
-        out.push_str(&match (flags.starts_with('-'), flags.starts_with('0')) {
-            (true, _) => format!("{shown:<width$}"),
-            (_, true) => format!("{shown:0>width$}"),
-            _ => format!("{shown:>width$}"),
-        });
-    }
-    out + rest
 }

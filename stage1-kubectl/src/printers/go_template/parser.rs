@@ -54,9 +54,10 @@ enum Token {
     Symbol(&'static str),
 }
 
+/// A text, or an action and the line that it begins in.
 enum Piece {
     Text(String),
-    Action(Vec<Token>),
+    Action(Vec<Token>, usize),
 }
 
 /// Reads a template.
@@ -64,16 +65,25 @@ enum Piece {
 /// # Errors
 /// What is wrong with it.
 pub fn parse(text: &str) -> Result<Template, String> {
-    let mut parser = Parser { pieces: pieces(text)?.into_iter(), defined: BTreeMap::new() };
-    let (nodes, end) = parser.block()?;
+    let at = |line: usize, why: String| format!("template: output:{line}: {why}");
+    let pieces = pieces(text).map_err(|(line, why)| at(line, why))?;
+    let last_line = line_of(text, "");
+    let mut parser = Parser { pieces: pieces.into_iter(), defined: BTreeMap::new(), line: 1, last_line };
+    let (nodes, end) = parser.block().map_err(|why| at(parser.line, why))?;
     match end {
         None => Ok(Template { nodes, defined: parser.defined }),
-        Some(_) => Err("unexpected {{end}}".into()),
+        Some(End::End) => Err(at(parser.line, "unexpected {{end}}".into())),
+        Some(End::Else(_)) => Err(at(parser.line, "unexpected {{else}}".into())),
     }
 }
 
-/// Splits into text and actions; `{{-` and `-}}` take the space beside them.
-fn pieces(text: &str) -> Result<Vec<Piece>, String> {
+/// The line, from 1, in which the rest of a text begins.
+fn line_of(text: &str, rest: &str) -> usize {
+    1 + text[..text.len() - rest.len()].matches('\n').count()
+}
+
+/// Splits into text and actions; `{{-` and `-}}` take the space beside them. An error comes with its line.
+fn pieces(text: &str) -> Result<Vec<Piece>, (usize, String)> {
     let mut pieces = Vec::new();
     let (mut rest, mut trim) = (text, false);
     loop {
@@ -86,24 +96,29 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
             pieces.push(Piece::Text(plain.to_string()));
             return Ok(pieces);
         };
+        let line = line_of(text, &rest[start..]);
         let mut action = &rest[start + 2..];
         if let Some(trimmed) = action.strip_prefix("- ").or_else(|| action.strip_prefix("-\n")) {
             plain = plain.trim_end();
             action = trimmed;
         }
         pieces.push(Piece::Text(plain.to_string()));
-        let comment = action.trim_start().starts_with("/*");
-        let (tokens, after) = match comment {
-            true => (Vec::new(), action.split_once("*/").ok_or("unclosed comment")?.1.trim_start()),
-            false => tokens(action)?,
-        };
-        let dashed = after.strip_prefix('-').filter(|_| after.starts_with("-}}"));
-        trim = dashed.is_some();
-        rest = dashed.unwrap_or(after).strip_prefix("}}").ok_or("unclosed action")?;
-        if !comment {
-            pieces.push(Piece::Action(tokens));
+        let unclosed = |what: &str| (line, format!("unclosed {what}"));
+        if action.trim_start().starts_with("/*") {
+            let (_, after) = action.split_once("*/").ok_or_else(|| unclosed("comment"))?;
+            (rest, trim) = closed(after.trim_start()).ok_or_else(|| unclosed("action"))?;
+            continue;
         }
+        let (tokens, after) = tokens(action).map_err(|why| (line, why))?;
+        (rest, trim) = closed(after).ok_or_else(|| unclosed("action"))?;
+        pieces.push(Piece::Action(tokens, line));
     }
+}
+
+/// What follows an action's end, and whether the space behind it goes.
+fn closed(after: &str) -> Option<(&str, bool)> {
+    let dashed = after.strip_prefix('-').filter(|_| after.starts_with("-}}"));
+    Some((dashed.unwrap_or(after).strip_prefix("}}")?, dashed.is_some()))
 }
 
 /// The tokens of an action, and what follows them.
@@ -204,6 +219,9 @@ enum End {
 struct Parser {
     pieces: std::vec::IntoIter<Piece>,
     defined: BTreeMap<String, Vec<Node>>,
+    /// Where it reads.
+    line: usize,
+    last_line: usize,
 }
 
 impl Parser {
@@ -215,7 +233,10 @@ impl Parser {
                     nodes.push(Node::Text(text));
                     continue;
                 }
-                Piece::Action(tokens) => tokens,
+                Piece::Action(tokens, line) => {
+                    self.line = line;
+                    tokens
+                }
             };
             let keyword = match tokens.first() {
                 Some(Token::Word(word)) => word.as_str(),
@@ -248,11 +269,12 @@ impl Parser {
                 _ => nodes.push(Node::Action(pipeline(&tokens)?)),
             }
         }
+        self.line = self.last_line;
         Ok((nodes, None))
     }
 
     fn control(&mut self, keyword: &str, tokens: &[Token]) -> Result<Node, String> {
-        let pipe = pipeline(tokens)?;
+        let pipe = pipeline_for(keyword, tokens)?;
         let (body, end) = self.block()?;
         let otherwise = match end {
             None => return Err("unexpected EOF".into()),
@@ -278,6 +300,11 @@ impl Parser {
 }
 
 fn pipeline(tokens: &[Token]) -> Result<Pipeline, String> {
+    pipeline_for("command", tokens)
+}
+
+/// `what` is named where there is no value for it.
+fn pipeline_for(what: &str, tokens: &[Token]) -> Result<Pipeline, String> {
     let mut pipe = Pipeline::default();
     let is_declaration = |t: &Token| matches!(t, Token::Symbol(":=" | "="));
     let mut rest = tokens;
@@ -294,7 +321,7 @@ fn pipeline(tokens: &[Token]) -> Result<Pipeline, String> {
     let mut tokens = rest.iter();
     pipe.commands = commands(&mut tokens, false)?;
     match pipe.commands.iter().any(Vec::is_empty) {
-        true => Err("missing value for command".into()),
+        true => Err(format!("missing value for {what}")),
         false => Ok(pipe),
     }
 }

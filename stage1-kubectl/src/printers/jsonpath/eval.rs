@@ -85,7 +85,11 @@ fn apply(step: &Step, scope: &Scope<'_>, value: &Value, out: &mut Vec<Value>) ->
             return Err(format!("{name} is not found"));
         }
         Step::Field(name) => out.extend(value.get(name).cloned()),
-        Step::Wildcard => out.extend(children(value)),
+        // To Go a text is a list of bytes.
+        Step::Wildcard => match value {
+            Value::String(text) => out.extend(text.bytes().map(Value::from)),
+            value => out.extend(children(value)),
+        },
         Step::Recursive => descend(value, out),
         Step::Slice(start, end, step) => {
             let Value::Array(items) = value else {
