@@ -106,3 +106,29 @@ fn equal_resources_of_a_role_are_one_line_with_all_verbs() {
             .contains("  deployments.apps/scale  []                 []              [get patch]\n")
     );
 }
+
+#[test]
+fn what_a_quota_counts_is_shown_in_the_form_of_its_limit() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+        "status": {"hard": {"a": "1.5Ki", "b": "2G", "c": "10"}, "used": {"a": "2048", "b": "1Gi", "c": "3"}}});
+    let page = page(quota, &[]);
+    let cells = |name: &str| -> Vec<String> {
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().map(String::from).collect()
+    };
+    assert_eq!(cells("a "), ["a", "2Ki", "1536"], "{page}");
+    assert_eq!(cells("b "), ["b", "1073741824", "2G"]);
+    assert_eq!(cells("c "), ["c", "3", "10"]);
+}
+
+#[test]
+fn a_part_of_a_byte_is_a_whole_one_in_shares() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"ephemeral-storage": "2", "cpu": "500m"}}}]},
+        "status": {"phase": "Running"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+        "status": {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1500m", "ephemeral-storage": "300m"}}});
+    let page = page(node, &[("pods", vec![pod])]);
+    assert!(page.contains("ephemeral-storage  2 (200%)"), "{page}");
+    assert!(page.contains("cpu                500m (33%)"), "{page}");
+}

@@ -63,7 +63,14 @@ fn both(stock: &Path, dirs: [&Path; 2], arguments: &[String], config: &[&str]) -
         let paths: Vec<String> = config.iter().map(|name| dir.join(name).display().to_string()).collect();
         let (code, stdout, stderr) = run_with(programs[at], dir, arguments, "", &paths.join(":"));
         let in_place = |text: String| text.replace(&dir.display().to_string(), "DIR");
-        (code, in_place(stdout), in_place(stderr))
+        let mut stdout = in_place(stdout);
+        if arguments.iter().any(|word| word == "get-clusters") {
+            // The stock kubectl prints them as they come out of a map.
+            let mut lines: Vec<&str> = stdout.lines().collect();
+            lines.sort_unstable();
+            stdout = lines.join("\n");
+        }
+        (code, stdout, in_place(stderr))
     })
 }
 
