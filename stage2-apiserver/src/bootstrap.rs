@@ -46,6 +46,8 @@ pub struct Config {
     pub server: kubernetes_service::Server,
     /// The CA of client certificates, for `extension-apiserver-authentication`.
     pub client_ca_pem: String,
+    /// The CA of the certificate that other API servers know this one by, for the same.
+    pub front_proxy_ca_pem: String,
 }
 
 /// Makes or repairs everything.
@@ -57,7 +59,7 @@ pub async fn run(stores: &Stores, config: &Config) -> Result<(), Status> {
     apply_all(stores, defaults::namespaces()).await?;
     let now = Timestamp::now();
     let today = now.strftime("%Y-%m-%d").to_string();
-    let mut objects = defaults::cluster_objects(&config.client_ca_pem, &today);
+    let mut objects = defaults::cluster_objects(&config.client_ca_pem, &config.front_proxy_ca_pem, &today);
     objects.extend(api_services::api_services(&now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
     objects.extend(flow_control::objects());
     objects.extend(rbac::cluster_roles());

@@ -14,7 +14,8 @@
 //! 1. A verb is listed if and only if the server routes it.
 //!
 //! # In Kubernetes
-//! `apiserver/pkg/endpoints/discovery/`, `…/discovery/aggregated/`. Left out: groups of aggregated API servers.
+//! `apiserver/pkg/endpoints/discovery/`, `…/discovery/aggregated/`. Groups of other servers are added by
+//! [`crate::aggregation::discovery`].
 
 use base64::Engine;
 use serde_json::{Map, Value, json};

@@ -51,6 +51,7 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::status::Status;
 
 use crate::admission::webhook::dispatch::Report;
+use crate::aggregation;
 use crate::audit::bodies;
 use crate::audit::policy::Level;
 use crate::authentication::UserInfo;
@@ -229,6 +230,9 @@ impl Routed<'_> {
 /// # Errors
 /// Whatever the handler refuses, 404 and 405.
 pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<Answer, Status> {
+    if let Some(service) = answered_elsewhere(context) {
+        return aggregation::proxy::pass_on(context, &service, request).await;
+    }
     if !context.info.is_resource_request {
         return non_resource::handle(context, request).await;
     }
@@ -257,6 +261,13 @@ pub async fn dispatch(context: &Context, request: Request<Incoming>) -> Result<A
     }
 }
 // ANCHOR_END: dispatch
+
+/// The APIService of a path that another server answers; what is served here never is.
+fn answered_elsewhere(context: &Context) -> Option<Arc<Object>> {
+    let (info, server) = (&context.info, &context.server);
+    let is_ours = server.customs.find(&info.api_group, &info.api_version, &info.resource).is_some();
+    if is_ours { None } else { aggregation::service_of(&info.path, &server.stores) }
+}
 
 /// Finds the entry of a path: a built-in one at once, a custom one as the store knows it now.
 async fn find(context: &Context) -> Result<Option<&'static ResourceInfo>, Status> {

@@ -81,6 +81,7 @@ pub struct Cluster {
     names: Vec<String>,
     service_ip: IpAddr,
     client_ca_pem: String,
+    front_proxy_ca_pem: String,
     parts: Mutex<Vec<Part>>,
 }
 // ANCHOR_END: cluster
@@ -120,6 +121,7 @@ pub async fn start(flags: &ClusterFlags) -> anyhow::Result<Cluster> {
         names: assembled.names,
         service_ip: assembled.service_ip,
         client_ca_pem: assembled.client_ca_pem,
+        front_proxy_ca_pem: assembled.front_proxy_ca_pem,
         parts: Mutex::new(parts),
     };
     cluster.bootstrap(flags.advertise_address.unwrap_or(bound.ip()), bound.port()).await?;
@@ -143,6 +145,7 @@ impl Cluster {
                 port,
             },
             client_ca_pem: self.client_ca_pem.clone(),
+            front_proxy_ca_pem: self.front_proxy_ca_pem.clone(),
         };
         bootstrap::run(&server.stores, &config).await.context("making the cluster's first objects")?;
         assemble::rebuild_allocators(server).await?;

@@ -39,6 +39,9 @@ const LEAF_DAYS: i64 = 365;
 /// A certificate with less than this left is made anew.
 const RENEW_DAYS: i64 = 30;
 
+/// As whom this server shows itself to other API servers.
+pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+
 /// What went wrong with keys and certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
@@ -179,6 +182,17 @@ impl Pki {
     pub fn serving(&self, stem: &str, user: &str, names: &[String]) -> Result<Credentials, PkiError> {
         let purpose = Purpose::Serving { user: user.into(), names: names.to_vec(), client_too: false };
         self.keep(&self.ca, stem, &purpose)
+    }
+
+    /// What other API servers know us by: the certificate of a CA that signs nothing else, and our client certificate.
+    ///
+    /// # Errors
+    /// As for [`Pki::open`].
+    pub fn front_proxy(&self) -> Result<(String, Credentials), PkiError> {
+        let ca = authority(&self.directory, "front-proxy-ca", "front-proxy-ca", self.now)?;
+        let identity = Identity::new(FRONT_PROXY_CLIENT, &[]);
+        let client = self.keep(&ca, FRONT_PROXY_CLIENT, &Purpose::Client(identity))?;
+        Ok((ca.certificate_pem, client))
     }
 
     /// The certificates of an etcd of our own, signed by a CA of its own.

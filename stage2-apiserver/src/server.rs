@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission;
 use crate::admission::policy::Policies;
 use crate::admission::webhook::dispatch::Webhooks;
+use crate::aggregation::Aggregator;
 use crate::allocator::service::ServiceAllocators;
 use crate::audit::AuditLog;
 use crate::authentication::Authenticator;
@@ -71,6 +72,8 @@ pub struct ApiServer {
     pub webhooks: Webhooks,
     /// Service addresses and node ports that are taken.
     pub allocators: Mutex<ServiceAllocators>,
+    /// Other API servers, and the way to them.
+    pub aggregator: Aggregator,
     /// The way to the nodes.
     pub kubelet: KubeletClient,
     /// Who waits when there is too much to do; `None`: only the limit below.

@@ -5,10 +5,10 @@
 //! only warned about, since their pods will be judged.
 //!
 //! # In Kubernetes
-//! `k8s.io/pod-security-admission`. Left out: exemptions, versions older than `latest`, audit annotations, warnings about existing
-//! pods when a namespace's label changes.
+//! `k8s.io/pod-security-admission`. Left out: exemptions, versions older than `latest`, audit annotations.
 
 mod controls;
+mod existing;
 
 use serde_json::Value;
 use stage1_kubectl::object::Object;
@@ -64,6 +64,11 @@ impl AdmissionPlugin for PodSecurity {
         old: Option<&Object>,
         reader: &dyn ObjectReader,
     ) -> Vec<String> {
+        if let (true, Operation::Update, Some(old)) =
+            (attributes.is("", "namespaces"), attributes.operation, old)
+        {
+            return existing::warnings(object, old, &reader.list("", "pods", object.name()));
+        }
         if !is_significant(attributes, Some(object), old) {
             return Vec::new();
         }
@@ -95,8 +100,12 @@ fn is_significant(attributes: &Attributes, new: Option<&Object>, old: Option<&Ob
 /// The level of a mode in the request's namespace.
 fn level(attributes: &Attributes, mode: &str, reader: &dyn ObjectReader) -> String {
     let namespace = reader.get("", "namespaces", "", &attributes.namespace);
-    let label = namespace.as_ref().and_then(|ns| ns.label(&format!("pod-security.kubernetes.io/{mode}")));
-    match label {
+    namespace.map_or_else(|| "privileged".to_owned(), |namespace| level_of(&namespace, mode))
+}
+
+/// The level that a namespace has for a mode.
+fn level_of(namespace: &Object, mode: &str) -> String {
+    match namespace.label(&format!("pod-security.kubernetes.io/{mode}")) {
         Some(level @ ("baseline" | "restricted")) => level.to_owned(),
         // A label that nobody understands fails closed.
         Some(level) if level != "privileged" => "restricted".to_owned(),

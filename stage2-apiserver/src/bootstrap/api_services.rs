@@ -3,7 +3,7 @@
 //! Clients that want to know which APIs come from where (and `kubectl get apiservices`) read them.
 //!
 //! # In Kubernetes
-//! `pkg/controlplane/apiserver/aggregator.go`. Left out: APIServices that point to other servers are kept, not followed.
+//! `pkg/controlplane/apiserver/aggregator.go`. What points to other servers is [`crate::aggregation`]'s.
 
 use serde_json::json;
 use stage1_kubectl::object::Object;

@@ -2,10 +2,12 @@
 //!
 //! # In Kubernetes
 //! `pkg/controlplane/controller/systemnamespaces`, `pkg/apis/scheduling/v1/helpers.go`,
-//! `pkg/controlplane/controller/clusterauthenticationtrust`. Left out: request-header CAs.
+//! `pkg/controlplane/controller/clusterauthenticationtrust`.
 
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
+
+use crate::pki::FRONT_PROXY_CLIENT;
 
 /// The namespaces that always exist.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -30,7 +32,7 @@ pub fn namespaces() -> Vec<Object> {
 }
 
 /// Priority classes, the CA for extensions, and the ServiceAccount that makes stage 2 usable alone.
-pub fn cluster_objects(client_ca_pem: &str, today: &str) -> Vec<Object> {
+pub fn cluster_objects(client_ca_pem: &str, front_proxy_ca_pem: &str, today: &str) -> Vec<Object> {
     let priority_class = |name: &str, value: i64, description: &str| {
         object(json!({
             "apiVersion": "scheduling.k8s.io/v1",
@@ -56,7 +58,15 @@ pub fn cluster_objects(client_ca_pem: &str, today: &str) -> Vec<Object> {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
-            "data": {"client-ca-file": client_ca_pem},
+            "data": {
+                "client-ca-file": client_ca_pem,
+                "requestheader-allowed-names": json!([FRONT_PROXY_CLIENT]).to_string(),
+                "requestheader-client-ca-file": front_proxy_ca_pem,
+                "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+                "requestheader-group-headers": "[\"X-Remote-Group\"]",
+                "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+                "requestheader-username-headers": "[\"X-Remote-User\"]",
+            },
         })),
         // Since when it is known which tokens of the old kind are used.
         object(json!({

@@ -112,7 +112,7 @@ async fn bootstrap_makes_a_cluster_once() {
         addresses: vec!["10.210.0.1".parse().unwrap()],
         port: 6443,
     };
-    let mut config = Config { server, client_ca_pem: "PEM".into() };
+    let mut config = Config { server, client_ca_pem: "PEM".into(), front_proxy_ca_pem: "PEM".into() };
     run(&stores, &config).await.unwrap();
     let services = stores.of(registry::find("", "v1", "services").unwrap());
     let first = services.get(Some("default"), "kubernetes", At::Consistent).await.unwrap();

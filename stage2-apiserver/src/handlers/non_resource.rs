@@ -15,6 +15,7 @@ use stage1_kubectl::status::Status;
 
 use super::Context;
 use super::respond::{self, Answer};
+use crate::aggregation::discovery as remote;
 use crate::authentication::service_account::ISSUER;
 use crate::discovery::{self, Generation};
 use crate::negotiation::{Format, negotiate};
@@ -81,7 +82,14 @@ pub async fn handle(context: &Context, request: Request<Incoming>) -> Result<Ans
     let path = context.info.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match parts.as_slice() {
-        [] => Ok(respond::json_document(&json!({ "paths": root_paths(&served_now(context).await?) }))),
+        [] => {
+            let catalog = served_now(context).await?;
+            let mut paths = root_paths(&catalog);
+            paths
+                .extend(remote::paths(&context.server.aggregator.versions(&context.server.stores, &catalog)));
+            paths.sort();
+            Ok(respond::json_document(&json!({ "paths": paths })))
+        }
         ["healthz" | "livez" | "readyz", rest @ ..] => Ok(health(context, parts[0], rest).await),
         ["version"] => Ok(respond::json_document(&version::version())),
         ["metrics"] => Ok(metrics(&context.server)),
@@ -135,8 +143,13 @@ fn root_paths(catalog: &Catalog) -> Vec<String> {
 }
 
 fn api(context: &Context, catalog: &Catalog, parts: &[&str], accept: Option<&str>) -> Result<Answer, Status> {
+    let others = context.server.aggregator.versions(&context.server.stores, catalog);
+    let groups_of_others = remote::groups(&others);
     let aggregated = |core: bool, version: &'static str| {
-        let document = discovery::aggregated(catalog, core, version);
+        let mut document = discovery::aggregated(catalog, core, version);
+        if let (false, Some(items)) = (core, document["items"].as_array_mut()) {
+            items.extend(groups_of_others.iter().map(|group| remote::aggregated_group(&others, group)));
+        }
         let mut answer = respond::json_document(&document);
         let content_type = match version {
             "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -151,9 +164,19 @@ fn api(context: &Context, catalog: &Catalog, parts: &[&str], accept: Option<&str
         (["api"], Generation::Aggregated(version)) => return Ok(aggregated(true, version)),
         (["apis"], Generation::Aggregated(version)) => return Ok(aggregated(false, version)),
         (["api"], Generation::Legacy) => Some(discovery::api_versions(&server_address(&context.server))),
-        (["apis"], Generation::Legacy) => Some(discovery::api_group_list(catalog)),
+        (["apis"], Generation::Legacy) => {
+            let mut document = discovery::api_group_list(catalog);
+            let groups =
+                groups_of_others.iter().filter_map(|group| remote::group(&others, group)).map(Value::Object);
+            if let Some(list) = document["groups"].as_array_mut() {
+                list.extend(groups);
+            }
+            Some(document)
+        }
         (["api", version], _) => discovery::api_resource_list(catalog, "", version),
-        (["apis", group], _) => discovery::api_group(catalog, group),
+        (["apis", group], _) => {
+            discovery::api_group(catalog, group).or_else(|| remote::group_document(&others, group))
+        }
         (["apis", group, version], _) => discovery::api_resource_list(catalog, group, version),
         _ => None,
     };

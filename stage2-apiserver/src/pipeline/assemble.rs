@@ -19,6 +19,7 @@ use super::{Part, SERVING_NAMES};
 use crate::admission;
 use crate::admission::policy::Policies;
 use crate::admission::webhook::dispatch::Webhooks;
+use crate::aggregation::{Aggregator, available};
 use crate::allocator::repair;
 use crate::allocator::service::ServiceAllocators;
 use crate::allocator::{IpAllocator, PortAllocator};
@@ -44,7 +45,7 @@ use crate::streaming::KubeletClient;
 use crate::watch_cache::{At, Caches};
 
 /// Caches that admission reads: they are filled before the first request.
-const ADMISSION_READS: [(&str, &str); 19] = [
+const ADMISSION_READS: [(&str, &str); 20] = [
     ("", "namespaces"),
     ("", "serviceaccounts"),
     ("", "secrets"),
@@ -58,6 +59,7 @@ const ADMISSION_READS: [(&str, &str); 19] = [
     ("node.k8s.io", "runtimeclasses"),
     ("networking.k8s.io", "ingressclasses"),
     ("discovery.k8s.io", "endpointslices"),
+    ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -76,6 +78,8 @@ pub struct Assembled {
     pub service_ip: IpAddr,
     /// CA of client certificates.
     pub client_ca_pem: String,
+    /// CA of the certificate that other API servers know this one by.
+    pub front_proxy_ca_pem: String,
 }
 
 /// Makes the server from its parts.
@@ -96,6 +100,7 @@ pub async fn assemble(
         Some(path) => read_text(path)?,
         None => pki.ca_pem().to_owned(),
     };
+    let (front_proxy_ca_pem, front_proxy) = pki.front_proxy()?;
     let ips = IpAllocator::new(&flags.service_cluster_ip_range)?;
     let service_ip = first_address(&flags.service_cluster_ip_range)?;
     let (first, last) = parse_port_range(&flags.service_node_port_range).map_err(anyhow::Error::msg)?;
@@ -114,6 +119,10 @@ pub async fn assemble(
         policies: Policies::default(),
         webhooks: Webhooks::default(),
         allocators: Mutex::new(ServiceAllocators { ips, ports: PortAllocator::new(first, last) }),
+        aggregator: Aggregator::new((
+            front_proxy.certificate_pem.into_bytes(),
+            front_proxy.key_pem.into_bytes(),
+        )),
         kubelet: kubelet_client(flags, pki)?,
         fairness: fair.then(|| Fairness::new(reads + writes, metrics.flow.clone())),
         in_flight: if fair { InFlight::unlimited() } else { InFlight::new(reads, writes) },
@@ -131,6 +140,7 @@ pub async fn assemble(
     background(shutdown, custom_resources::controller::run(customs, shutdown.clone()));
     let events = registry::find("", "v1", "events").expect("events are registered");
     background(shutdown, event_ttl::run(server.stores.of(events), flags.event_ttl, shutdown.clone()));
+    background(shutdown, wait_ready(server.ready.clone(), available::run(server.clone())));
     background(shutdown, repair::run(server.clone(), repair::REPAIR_INTERVAL));
     let lease = bootstrap::identity_lease::run(
         server.stores.clone(),
@@ -144,7 +154,7 @@ pub async fn assemble(
     names.extend(flags.bind_address.iter().chain(&flags.advertise_address).map(ToString::to_string));
     names.sort();
     names.dedup();
-    Ok(Assembled { server, names, service_ip, client_ca_pem })
+    Ok(Assembled { server, names, service_ip, client_ca_pem, front_proxy_ca_pem })
 }
 
 /// Runs beside the server, and not a step further once that is to stop: the store goes soon after.

@@ -90,7 +90,9 @@ async fn a_cluster_is_bootstrapped_on_etcd_and_lists_are_consistent() {
         addresses: vec!["10.210.0.1".parse().unwrap()],
         port: 6443,
     };
-    let config = crate::bootstrap::Config { server, client_ca_pem: "PEM".into() };
+    let client_ca_pem = "PEM".to_owned();
+    let config =
+        crate::bootstrap::Config { server, front_proxy_ca_pem: client_ca_pem.clone(), client_ca_pem };
     crate::bootstrap::run(&stores, &config).await.unwrap();
     let before = current_revision(&mut storage.kv.clone()).await.unwrap();
     crate::bootstrap::run(&stores, &config).await.unwrap();

@@ -259,6 +259,10 @@ impl Server {
     /// It is forgotten already, or hasn't happened.
     pub async fn compact(&self, request: &pb::CompactionRequest) -> Result<pb::HeaderOnly, Failure> {
         let at = u64::try_from(request.revision).map_err(|_| Failure::invalid("negative revision"))?;
+        let current = self.storage.freshness("").await?.revision;
+        if at > current.0 {
+            return Err(StorageError::Future { requested: Revision(at), current }.into());
+        }
         self.storage.compact(Revision(at)).await?;
         Ok(pb::HeaderOnly { header: self.header().await? })
     }

@@ -134,3 +134,14 @@ async fn keys_without_a_slash_are_watched_too() {
         assert_eq!(&*change.key, key);
     }
 }
+
+#[tokio::test]
+async fn what_has_not_happened_cannot_be_forgotten() {
+    let server = server();
+    let last = put(&server, "/a", "1", 0).await;
+    let compact = |revision| pb::CompactionRequest { revision };
+    let refused = server.compact(&compact(last + 1)).await.expect_err("the future");
+    assert_eq!(refused.message, "etcdserver: mvcc: required revision is a future revision");
+    server.compact(&compact(last)).await.expect("the past");
+    assert_eq!(keys(&server, pb::RangeRequest { key: text("/a"), ..Default::default() }).await, ["/a"]);
+}
