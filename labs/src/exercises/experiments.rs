@@ -4,7 +4,7 @@
 //! change is, the page says what to type, and here both are done in the reader's own tree, one chapter after the other.
 //!
 //! # Invariants
-//! 1. The source is afterwards as it was, whatever cargo says.
+//! 1. The source is afterwards as it was, whatever cargo says, and after Ctrl-C.
 //!
 //! # In Kubernetes
 //! Nothing of this is in Kubernetes.
@@ -13,9 +13,9 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
+use tokio::process::Command;
 
 use crate::book::console::reading_order;
 use crate::book::front_matter::{self, Change, FrontMatter};
@@ -40,6 +40,7 @@ impl Drop for Borrowed {
 /// # Errors
 /// A file can't be read or written, or cargo can't be started.
 pub(super) fn run(root: &Path, only: &[String]) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Runtime::new()?;
     let mut well = true;
     for page in reading_order(&read(&root.join("book/src/SUMMARY.md"))?) {
         let page = root.join("book/src").join(page);
@@ -49,7 +50,7 @@ pub(super) fn run(root: &Path, only: &[String]) -> anyhow::Result<bool> {
         if matter.task.change.is_empty() || !wanted {
             continue;
         }
-        let green = make(root, &matter, &read(&page)?)?;
+        let green = runtime.block_on(make(root, &matter, &read(&page)?))?;
         well &= green.is_empty();
         let (key, tests) = match green.is_empty() {
             true => ("experiment.red", &matter.task.expected_red),
@@ -63,7 +64,7 @@ pub(super) fn run(root: &Path, only: &[String]) -> anyhow::Result<bool> {
 }
 
 /// Makes one; which of the tests that should fail don't.
-fn make(root: &Path, matter: &FrontMatter, page: &str) -> anyhow::Result<Vec<String>> {
+async fn make(root: &Path, matter: &FrontMatter, page: &str) -> anyhow::Result<Vec<String>> {
     let file = matter.task.files_to_edit.first().context("the task names no file")?;
     let path = root.join(file);
     let text = read(&path)?;
@@ -71,12 +72,15 @@ fn make(root: &Path, matter: &FrontMatter, page: &str) -> anyhow::Result<Vec<Str
     let command = command(page).with_context(|| format!("{}: the page says no cargo test", matter.id))?;
     let borrowed = Borrowed { path, text };
     std::fs::write(&borrowed.path, changed).with_context(|| file.clone())?;
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(command)
-        .current_dir(root)
-        .output()
-        .context("can't start cargo")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // A failure that is wanted is no case to be remembered.
+    cargo.args(command).current_dir(root).env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").kill_on_drop(true);
+    let output = tokio::select! {
+        output = cargo.output() => output,
+        _ = tokio::signal::ctrl_c() => bail!("{}: interrupted", matter.id),
+    };
     drop(borrowed);
+    let output = output.context("can't start cargo")?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(
         said.contains("test result:"),
