@@ -80,7 +80,10 @@ impl Bitmap {
             self.words[number / 64] &= !(1 << (number % 64));
         }
     }
+}
+// ANCHOR_END: bitmap
 
+impl Bitmap {
     /// All that are taken.
     pub fn taken(&self) -> impl Iterator<Item = usize> + '_ {
         let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
@@ -99,7 +102,6 @@ impl Bitmap {
         self.words.fill(0);
     }
 }
-// ANCHOR_END: bitmap
 
 /// A band at the low end for static allocation: a sixteenth of the range, between 16 and 256.
 fn static_band(size: usize, min: usize, max: usize, step: usize) -> usize {
