@@ -202,13 +202,14 @@ impl Cacher {
         };
         let mut progress = self.shared.progress.subscribe();
         let caught_up = progress.wait_for(|at| at.is_some_and(|at| at >= last_change));
-        match tokio::time::timeout(FRESH_TIMEOUT, caught_up).await {
-            Ok(_) => {
-                self.shared.state.lock().window.advance(revision);
-                Ok(())
-            }
-            Err(_) => Err(Status::timeout("the watch cache is behind the store", 1)),
+        // What comes out of the wait holds the channel's lock, and the cache takes that while it holds its state's: it must be gone
+        // before the state is locked here, or each waits for the other for ever.
+        let is_fresh = tokio::time::timeout(FRESH_TIMEOUT, caught_up).await.is_ok();
+        if !is_fresh {
+            return Err(Status::timeout("the watch cache is behind the store", 1));
         }
+        self.shared.state.lock().window.advance(revision);
+        Ok(())
     }
 
     /// Opens a watch.

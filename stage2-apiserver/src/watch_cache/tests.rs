@@ -250,3 +250,25 @@ fn a_quiet_hour_leaves_the_last_hundred_events_and_a_busy_minute_all() {
     assert_eq!(oldest(&window), Some(Revision(720)));
     assert_eq!(window.since(Revision(720)).unwrap().count(), window::LEAST);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_waits_for_freshness_and_who_writes_never_wait_for_each_other() {
+    const WRITES: usize = 3000;
+    let (storage, cacher) = start();
+    let writer = tokio::spawn(async move {
+        for number in 0..WRITES {
+            put(&*storage, &format!("p{}", number % 10), "a").await;
+        }
+    });
+    let readers = (0..8).map(|_| {
+        let cacher = cacher.clone();
+        tokio::spawn(async move {
+            for _ in 0..WRITES {
+                cacher.wait_for(At::Consistent).await.expect("fresh");
+            }
+        })
+    });
+    let all = futures::future::join_all(readers.chain([writer]));
+    let ended = tokio::time::timeout(Duration::from_secs(60), all).await;
+    ended.expect("nobody hangs").into_iter().for_each(|task| task.expect("no panic"));
+}

@@ -1,0 +1,194 @@
+//! The history: what all watchers together know, and whether each of them knows its part of it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::watcher::{Event, Key, Scope, Seen, Segment};
+use super::writer::Acknowledged;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub key: Key,
+    /// `None`: deleted.
+    pub content: Option<String>,
+    pub half: String,
+}
+
+/// Changes by revision.
+#[derive(Debug, Default)]
+pub struct History {
+    changes: BTreeMap<u64, Change>,
+    /// What somebody watched: a namespace (`None`: all of them) from one revision to another. A change that came while all were
+    /// listing again is nobody's event.
+    watched: Vec<(Option<String>, u64, u64)>,
+    contradictions: Vec<String>,
+}
+
+impl History {
+    /// From watchers of everything (they see each change as it was) and from the writers.
+    pub fn of(seen: &[Seen], acknowledged: &[Acknowledged]) -> History {
+        let mut history = History::default();
+        let whole = seen.iter().filter(|watcher| watcher.scope.half.is_none());
+        for watcher in whole.clone() {
+            let part = |segment: &Segment| (watcher.scope.namespace.clone(), segment.from, segment.to);
+            history.watched.extend(watcher.segments.iter().map(part));
+        }
+        for event in whole.flat_map(|w| &w.segments).flat_map(|s| &s.events).filter(|e| e.kind != "BOOKMARK")
+        {
+            let content = (event.kind != "DELETED").then(|| event.content.clone());
+            let change = Change { key: event.key.clone(), content, half: event.half.clone() };
+            if let Some(other) = history.changes.insert(event.revision, change.clone())
+                && other != change
+            {
+                history.contradictions.push(format!("revision {}: {other:?} and {change:?}", event.revision));
+            }
+        }
+        for write in acknowledged {
+            if let Some(known) = history.changes.get(&write.revision)
+                && (known.key != write.key || known.content != write.content)
+            {
+                // A write that changes nothing answers with an older revision, which is another write's.
+                if known.key != write.key {
+                    history
+                        .contradictions
+                        .push(format!("revision {}: {known:?} and {write:?}", write.revision));
+                }
+            }
+        }
+        history
+    }
+
+    /// Whether somebody would have seen a change of a namespace at a revision.
+    fn is_watched(&self, namespace: &str, revision: u64) -> bool {
+        self.watched.iter().any(|(scope, from, to)| {
+            scope.as_deref().is_none_or(|scope| scope == namespace) && (from + 1..=*to).contains(&revision)
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// What is wrong with what a watcher saw.
+    pub fn check(&self, seen: &Seen) -> Vec<String> {
+        let mut wrong = self.contradictions.clone();
+        let mut before = 0;
+        for segment in &seen.segments {
+            if segment.from < before {
+                wrong.push(format!("a list went back from {before} to {}", segment.from));
+            }
+            before = segment.to;
+            wrong.extend(order(segment));
+            wrong.extend(self.content(segment, &seen.scope));
+        }
+        wrong
+    }
+
+    /// The list is the history's state at its revision; the events are all changes after it, no others.
+    fn content(&self, segment: &Segment, scope: &Scope) -> Vec<String> {
+        let mut wrong = Vec::new();
+        // What the list says stands for what came before the history began.
+        let mut state: BTreeMap<Key, Event> = segment.listed.clone();
+        let mut expected: Vec<(u64, &'static str, Key)> = Vec::new();
+        for (revision, change) in
+            self.changes.range((Bound::Excluded(segment.from), Bound::Included(segment.to.max(segment.from))))
+        {
+            if scope.namespace.as_ref().is_some_and(|namespace| *namespace != change.key.0) {
+                continue;
+            }
+            let was = state.contains_key(&change.key);
+            let is = change.content.is_some() && scope.half.as_ref().is_none_or(|half| *half == change.half);
+            let kind = match (was, is) {
+                (false, true) => "ADDED",
+                (true, true) => "MODIFIED",
+                (true, false) => "DELETED",
+                (false, false) => continue,
+            };
+            expected.push((*revision, kind, change.key.clone()));
+            if is {
+                let content = change.content.clone().unwrap_or_default();
+                let event = Event {
+                    kind: kind.into(),
+                    key: change.key.clone(),
+                    revision: *revision,
+                    content,
+                    half: change.half.clone(),
+                };
+                state.insert(change.key.clone(), event);
+            } else {
+                state.remove(&change.key);
+            }
+        }
+        // What a watcher heard last before a kill may have reached nobody else.
+        let is_told =
+            |event: &&Event| event.kind != "BOOKMARK" && self.is_watched(&event.key.0, event.revision);
+        let told: Vec<&Event> = segment.events.iter().filter(is_told).collect();
+        for (at, (revision, kind, key)) in expected.iter().enumerate() {
+            match told.get(at) {
+                Some(event) if event.revision == *revision && event.kind == *kind && event.key == *key => {}
+                other => {
+                    wrong.push(format!(
+                        "{scope:?} after {}: expected {kind} {key:?} at {revision}, got {other:?}",
+                        segment.from
+                    ));
+                    return wrong;
+                }
+            }
+        }
+        if told.len() > expected.len() {
+            wrong.push(format!("{scope:?}: nobody else saw {:?}", told[expected.len()]));
+        }
+        wrong
+    }
+
+    /// Every write that the server acknowledged happened, as it was written.
+    pub fn check_acknowledged(&self, acknowledged: &[Acknowledged], witness: &Seen) -> Vec<String> {
+        let happened = |write: &Acknowledged| match self.is_watched(&write.key.0, write.revision) {
+            true => self.changes.get(&write.revision).is_some_and(|change| change.key == write.key),
+            // Nobody watched: it came just before a kill. The next list has it, or something newer in its place.
+            false => {
+                let next = witness.segments.iter().find(|segment| segment.from >= write.revision);
+                let found = next.map(|segment| segment.listed.get(&write.key));
+                found.is_some_and(|found| found.is_none_or(|event| event.revision >= write.revision))
+            }
+        };
+        acknowledged.iter().filter(|write| !happened(write)).map(|write| format!("lost: {write:?}")).collect()
+    }
+}
+
+/// The present is what a watcher's last list and the events after it lead to.
+pub fn check_end(witness: &Seen, now: &Segment) -> Vec<String> {
+    let last = witness.segments.last().expect("it listed");
+    let mut state: BTreeMap<&Key, u64> =
+        last.listed.iter().map(|(key, event)| (key, event.revision)).collect();
+    for event in last.events.iter().filter(|event| event.kind != "BOOKMARK") {
+        match event.kind.as_str() {
+            "DELETED" => drop(state.remove(&event.key)),
+            _ => drop(state.insert(&event.key, event.revision)),
+        }
+    }
+    // What came after the watcher's end is none of its business.
+    let is_older = |revision: u64| revision <= last.to;
+    let present: BTreeMap<&Key, u64> = now.listed.iter().map(|(key, event)| (key, event.revision)).collect();
+    let wrong = |(key, revision): (&&Key, &u64)| {
+        (present.get(*key) != Some(revision)).then(|| format!("{key:?}: {revision} isn't there"))
+    };
+    let missing = state.iter().filter_map(wrong);
+    let unheard = present.iter().filter(|(key, revision)| is_older(**revision) && !state.contains_key(**key));
+    missing.chain(unheard.map(|(key, revision)| format!("{key:?}: {revision} was never told"))).collect()
+}
+
+/// Ordered, unique, and bookmarks that are true.
+fn order(segment: &Segment) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut last = segment.from;
+    for event in &segment.events {
+        let fits = if event.kind == "BOOKMARK" { event.revision >= last } else { event.revision > last };
+        if !fits {
+            wrong.push(format!("{event:?} after revision {last}"));
+        }
+        last = last.max(event.revision);
+    }
+    wrong
+}
