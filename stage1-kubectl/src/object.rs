@@ -42,6 +42,19 @@ pub enum ObjectError {
     },
 }
 
+/// How deep lists and maps of an object may be nested. JSON is read down to 127, and a list, and the books about an object's
+/// fields, are some levels deeper than the object.
+pub const MAX_DEPTH: usize = 100;
+
+/// Whether lists and maps are nested deeper than that.
+pub fn deeper_than(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| deeper_than(item, levels - 1)),
+        Value::Object(fields) => levels == 0 || fields.values().any(|field| deeper_than(field, levels - 1)),
+        _ => false,
+    }
+}
+
 /// Any API object, as JSON; unknown fields survive.
 // ANCHOR: object
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,9 +12,12 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::object::{MAX_DEPTH, deeper_than};
 
-/// How deep copies may grow an object, in operations, as the API server limits them.
+/// As many operations as the API server takes.
 const MAX_OPERATIONS: usize = 10_000;
+/// What all copies of a patch may add together, in bytes: a copy of the whole, sixty times over, would be 2⁶⁰ times the object.
+const MAX_COPIED_BYTES: usize = 3 << 20;
 
 fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
@@ -67,12 +70,21 @@ fn bad_index(operation: &str, path: &str, token: &str) -> PatchError {
     ))
 }
 
+/// Paths and values nest a document step by step, until nobody can walk it.
+fn check_depth(tokens: &[String], value: &Value) -> Result<(), PatchError> {
+    match MAX_DEPTH.checked_sub(tokens.len() + 1).is_none_or(|levels| deeper_than(value, levels)) {
+        true => Err(PatchError::Bad(format!("the object would be nested more than {MAX_DEPTH} deep"))),
+        false => Ok(()),
+    }
+}
+
 fn add(document: &mut Value, path: &str, value: Value, operation: &str) -> Result<(), PatchError> {
     if path.is_empty() {
         *document = value;
         return Ok(());
     }
     let (tokens, last) = split(path);
+    check_depth(&tokens, &value)?;
     match parent(document, &tokens).ok_or_else(|| no_path(operation, path))? {
         Value::Object(map) => drop(map.insert(last, value)),
         Value::Array(items) if last == "-" => items.push(value),
@@ -108,6 +120,7 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchEr
         return Ok(());
     }
     let (tokens, last) = split(path);
+    check_depth(&tokens, &value)?;
     let parent = parent(document, &tokens).ok_or_else(|| no_path("replace", path))?;
     if let Value::Object(map) = parent {
         // Kubernetes' library takes a key that isn't there for one that is null.
@@ -125,7 +138,18 @@ fn text<'a>(operation: &'a Map<String, Value>, field: &str) -> Result<&'a str, P
     found.ok_or_else(|| PatchError::Bad(format!("operation missing {field} field")))
 }
 
-fn apply(document: &mut Value, operation: &Value) -> Result<(), PatchError> {
+/// Adds what another copy needs to what all before it did.
+fn count_copy(copied_bytes: &mut usize, copied: &Value) -> Result<(), PatchError> {
+    *copied_bytes += copied.to_string().len();
+    match *copied_bytes > MAX_COPIED_BYTES {
+        false => Ok(()),
+        true => Err(PatchError::Bad(format!(
+            "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}"
+        ))),
+    }
+}
+
+fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> Result<(), PatchError> {
     let operation = operation
         .as_object()
         .ok_or_else(|| PatchError::Bad("a JSON patch operation must be a map".into()))?;
@@ -143,6 +167,7 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), PatchError> {
         "copy" => {
             let (from, path) = (text(operation, "from")?, text(operation, "path")?);
             let copied = find(document, from).ok_or_else(|| no_path("copy", from))?;
+            count_copy(copied_bytes, &copied)?;
             add(document, path, copied, "copy")
         }
         "test" => {
@@ -168,8 +193,9 @@ pub fn apply_json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchEr
         return Err(PatchError::Bad(why));
     }
     let mut document = target.clone();
+    let mut copied_bytes = 0;
     for operation in operations {
-        apply(&mut document, operation)?;
+        apply(&mut document, operation, &mut copied_bytes)?;
     }
     *target = document;
     Ok(())
@@ -200,6 +226,25 @@ mod tests {
         for (patch, wanted) in cases {
             assert_eq!(patched(json!({"a": 1, "l": [1, 2]}), patch), Ok(wanted));
         }
+    }
+
+    #[test]
+    fn copies_of_copies_end_before_they_fill_the_memory() {
+        let start = json!({"a": "x".repeat(1000)});
+        let copies = (0..60).map(|n| json!({"op": "copy", "from": "", "path": format!("/{n}")}));
+        let error = patched(start, copies.collect()).expect_err("2⁶⁰ kB");
+        assert!(error.contains("exceeding the limit 3145728"), "{error}");
+    }
+
+    #[test]
+    fn a_document_grows_no_deeper_than_can_be_walked() {
+        let mut path = String::new();
+        let operations = (0..200).map(|_| {
+            path.push_str("/x");
+            json!({"op": "add", "path": path, "value": {}})
+        });
+        let error = patched(json!({}), operations.collect()).expect_err("200 deep");
+        assert!(error.contains("more than 100 deep"), "{error}");
     }
 
     #[test]

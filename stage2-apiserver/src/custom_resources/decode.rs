@@ -19,7 +19,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use stage1_kubectl::object::Object;
+use stage1_kubectl::object::{MAX_DEPTH, Object, deeper_than};
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::status::Status;
 
@@ -61,8 +61,11 @@ pub fn decode_body(
 /// Prunes and defaults an object that is JSON already (a patched one); the findings are unknown fields.
 ///
 /// # Errors
-/// Metadata that isn't metadata.
+/// Metadata that isn't metadata; nesting that no reader of a list would follow.
 pub fn coerce(mut value: Value, kind: &CustomKind) -> Result<(Object, Vec<String>), String> {
+    if deeper_than(&value, MAX_DEPTH) {
+        return Err("exceeded max depth".to_owned());
+    }
     let mut unknown = Vec::new();
     coerce_metadata(&mut value, "metadata", &mut unknown)?;
     if !kind.preserves_unknown_fields {
