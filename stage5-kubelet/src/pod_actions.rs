@@ -173,8 +173,9 @@ fn back_off(
     backoffs: &Backoffs,
     now: Timestamp,
 ) -> Option<PodAction> {
-    let last = runtime.container(&container.name).filter(|c| c.state == ContainerState::Exited)?;
-    let (until, wait) = backoffs.until(&back_off_key(pod, container), last.finished_at?, now)?;
+    // Of one that a probe has condemned and that runs yet, the run before counts.
+    let last_exit = runtime.last_exit(&container.name)?;
+    let (until, wait) = backoffs.until(&back_off_key(pod, container), last_exit, now)?;
     let message = format!(
         "back-off {} restarting failed container={} pod={}",
         go_duration(wait),

@@ -136,6 +136,12 @@ impl RuntimePod {
         self.containers.iter().find(|c| c.name == name)
     }
 
+    /// When the newest container of that name that has ended did so; one that runs since then doesn't count.
+    pub fn last_exit(&self, name: &str) -> Option<Timestamp> {
+        let mut ended = self.containers.iter().filter(|c| c.state == ContainerState::Exited);
+        ended.find(|c| c.name == name)?.finished_at
+    }
+
     /// Leaves out what came before a container that has ended: a pod that stops keeps one dead container of each name.
     pub fn forget_older(&mut self) {
         self.forget_older_of(|_| true);

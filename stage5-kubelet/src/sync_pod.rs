@@ -230,6 +230,8 @@ impl Kubelet {
         outcome: &mut Outcome,
     ) {
         let ephemeral = ephemeral_containers(pod);
+        // As the plan saw it: what it kills now is no reason to wait.
+        let planned = view.clone();
         let remakes = actions.iter().any(|action| matches!(action, PodAction::CreateSandbox { .. }));
         if remakes && !view.sandboxes.is_empty() {
             let text = "Pod sandbox changed, it will be killed and re-created.";
@@ -263,16 +265,19 @@ impl Kubelet {
                 }
                 PodAction::BackOff { container, until, message } => {
                     self.tell_back_off(pod, &container);
-                    // Told at the start of the next round, as the real one does: until then the pod shows why it ended.
+                    // Told at the start of the next round, as the real one does: until then the pod shows why it ended. A long
+                    // back-off is told long before it is over.
                     memory.errors.insert(container, ("CrashLoopBackOff".to_owned(), message));
-                    outcome.sooner(until);
+                    outcome.sooner(until.min(Timestamp::now() + BACK_OFF_PERIOD));
                     continue;
                 }
                 PodAction::StartEphemeralContainer(i) => (Ephemeral, &ephemeral[i]),
                 PodAction::StartInitContainer(i) => (Init, &pod.init_containers()[i]),
                 PodAction::StartContainer(i) => (Regular, &pod.containers()[i]),
             };
-            let started = self.start_container(pod, kind, container, &view, prepared, memory, stop).await;
+            let last_exit = planned.last_exit(&container.name);
+            let started =
+                self.start_container(pod, kind, container, &view, last_exit, prepared, memory, stop).await;
             match started {
                 Ok(()) => {
                     memory.errors.remove(&container.name);

@@ -1,4 +1,4 @@
-//! Leaving nothing behind: pods, mounts, cgroups, sockets.
+//! Leaving nothing behind: pods, shims, mounts, cgroups, sockets.
 //!
 //! *Step 5 of a pod's journey*, backwards. Before: the kubelet has stopped. After: the machine is as it was.
 //!
@@ -13,6 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tracing::{info, warn};
 
 use super::config::Layout;
@@ -38,8 +40,10 @@ pub async fn stop_all_pods(runtime: &SharedRuntime, node: &str) {
     }
 }
 
-/// Unmounts what is left below the node's folders and removes its run directory and cgroups.
+/// Ends shims that containerd forgot (it was stopped or killed between starting one and writing it down), unmounts what is left
+/// below the node's folders and removes its run directory and cgroups.
 pub fn clean_up(layout: &Layout) {
+    end_shims(&layout.socket());
     for folder in [&layout.run, &layout.root] {
         unmount_below(folder);
     }
@@ -49,6 +53,29 @@ pub fn clean_up(layout: &Layout) {
         warn!(%error, folder = %layout.run.display(), "Cannot remove");
     }
     remove_cgroups(&layout.unique_name);
+}
+
+/// Kills every process that serves pods for the containerd of this socket, whose pods are all stopped.
+fn end_shims(socket: &Path) {
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let Some(pid) =
+            pid.filter(|_| serves(&std::fs::read(entry.path().join("cmdline")).unwrap_or_default(), socket))
+        else {
+            continue;
+        };
+        warn!(pid, socket = %socket.display(), "Ending a shim that containerd left");
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+/// Whether a command line is that of a shim: `containerd-shim-runc-v2 … -address SOCKET`.
+fn serves(command_line: &[u8], socket: &Path) -> bool {
+    let arguments: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
+    let program = arguments.first().and_then(|program| program.rsplit(|byte| *byte == b'/').next());
+    let socket = socket.as_os_str().as_encoded_bytes();
+    program.is_some_and(|program| program.starts_with(b"containerd-shim"))
+        && arguments.windows(2).any(|pair| pair[0] == b"-address" && pair[1] == socket)
 }
 
 /// Mounts below a folder, the deepest first.
@@ -84,4 +111,21 @@ fn remove_cgroup(folder: &Path) -> io::Result<()> {
         }
     }
     std::fs::remove_dir(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_shims_of_this_containerd_are_ended() {
+        let socket = Path::new("/run/six-stages-1/node-1/containerd.sock");
+        let shim = |address: &str| {
+            format!("/usr/bin/containerd-shim-runc-v2\0-namespace\0k8s.io\0-address\0{address}\0")
+        };
+        assert!(serves(shim("/run/six-stages-1/node-1/containerd.sock").as_bytes(), socket));
+        assert!(!serves(shim("/run/six-stages-1/node-10/containerd.sock").as_bytes(), socket));
+        assert!(!serves(b"/usr/bin/ctr\0-address\0/run/six-stages-1/node-1/containerd.sock\0", socket));
+        assert!(!serves(b"", socket));
+    }
 }

@@ -193,6 +193,19 @@ fn a_container_that_fails_again_waits() {
 }
 
 #[test]
+fn a_container_that_a_probe_condemns_again_waits_like_one_that_fails() {
+    let p = one("Always");
+    let mut b = Backoffs::default();
+    let mut w = world(&p, &["c=run", "c=1"]);
+    w.containers[0].liveness = Some(ProbeResult::Failure);
+    assert_eq!(short(&compute_pod_actions(&p, &w, &b, at(8))), "kill c, start 0");
+    b.next(&back_off_key(&p, &p.containers()[0]), at(5), at(8));
+    assert_eq!(short(&compute_pod_actions(&p, &w, &b, at(9))), "kill c, wait c 15");
+    w.containers.truncate(1);
+    assert_eq!(short(&compute_pod_actions(&p, &w, &b, at(9))), "kill c, start 0", "its first end");
+}
+
+#[test]
 fn a_deleted_pod_starts_nothing() {
     let mut p = two_inits("Always");
     p.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1)));

@@ -44,7 +44,7 @@ impl StartError {
 }
 
 impl Kubelet {
-    /// Starts one container.
+    /// Starts one container; `last_exit` is when the plan saw its last run ended, which the next back-off is counted from.
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
     pub(crate) async fn start_container(
         self: &Arc<Self>,
@@ -52,6 +52,7 @@ impl Kubelet {
         kind: ContainerKind,
         container: &Container,
         view: &RuntimePod,
+        last_exit: Option<Timestamp>,
         prepared: &Prepared,
         memory: &mut PodMemory,
         stop: &CancellationToken,
@@ -84,8 +85,7 @@ impl Kubelet {
         })?;
         let config = self.configure(pod, container, view, prepared, image).await;
         let config = config.map_err(|text| told(StartError::new("CreateContainerConfigError", text)))?;
-        let last = view.container(&container.name);
-        if let Some(ended) = last.filter(|c| c.state == ContainerState::Exited).and_then(|c| c.finished_at) {
+        if let Some(ended) = last_exit {
             memory.backoffs.next(&back_off_key(pod, container), ended, Timestamp::now());
         }
         let of_pod = pod_sandbox_config(
