@@ -159,7 +159,7 @@ impl Context {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "shell: stamps the request")]
+#[expect(clippy::disallowed_methods, reason = "shell: stamps the request, and the events of a watch")]
 fn clock() -> Timestamp {
     Timestamp::now()
 }

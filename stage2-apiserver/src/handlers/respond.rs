@@ -130,7 +130,7 @@ pub struct View {
     pub kind: &'static str,
     /// What stands beside a table's cells.
     pub include_object: IncludeObject,
-    /// The moment of the answer.
+    /// The moment of the answer, or of a watch's event.
     pub now: jiff::Timestamp,
     /// The columns of a custom kind.
     pub columns: Option<Arc<Columns>>,

@@ -34,7 +34,7 @@ use super::list::selector;
 use super::options::ListOptions;
 use super::respond::{Answer, BoxError, View, partial_metadata};
 use super::selectors::check_field_selector;
-use super::{Routed, convert};
+use super::{Routed, clock, convert};
 use crate::negotiation::{Format, PROTOBUF_WATCH, Transform};
 use crate::protobuf;
 use crate::registry::ResourceInfo;
@@ -172,6 +172,8 @@ impl Encoder {
                 partial_metadata(api, &object)
             }
             Transform::Table(api) => {
+                // Ages are those of the event, not of the watch's beginning.
+                self.view.now = clock();
                 let options = self.view.table_options(api, self.headers_sent);
                 let version = json!({ "resourceVersion": object.pointer("/metadata/resourceVersion") });
                 let rows: &[&Value] = if kind == "BOOKMARK" { &[] } else { &[&object] };

@@ -266,7 +266,9 @@ pub async fn listen_all(
     for ip in &flags.bind_address {
         let address = SocketAddr::new(*ip, port);
         let listening = server::listen(server.clone(), address, tls.clone()).await;
-        let (bound, task) = listening.with_context(|| format!("listening on {address}"))?;
+        let (bound, task) = listening.with_context(|| {
+            format!("listening on {address} (another cluster's port? --secure-port 0 takes a free one)")
+        })?;
         port = bound.port();
         first.get_or_insert(bound);
         tasks.push(task);

@@ -128,7 +128,7 @@ async fn given_etcd(flags: &ClusterFlags) -> anyhow::Result<Opened> {
 #[cfg(feature = "etcd")]
 async fn own_etcd(state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
     use crate::storage::etcd::EtcdStorage;
-    use crate::storage::etcd_process::{EtcdOptions, EtcdProcess};
+    use crate::storage::etcd_process::{EtcdOptions, EtcdProcess, Keeper};
 
     let program = find_program("etcd").ok_or(Refusal::NotInstalled)?;
     let files = pki.etcd_files().context("etcd's certificates")?;
@@ -146,9 +146,10 @@ async fn own_etcd(state_dir: &StateDir, pki: &Pki) -> anyhow::Result<Opened> {
     let storage = EtcdStorage::connect(process.config.clone()).await.context("connecting to our etcd")?;
     let description = format!("etcd, {} started as process {}", program.display(), process.pid());
     let closing = storage.closing();
+    let keeper = Keeper::start(process, options);
     let stop = Box::pin(async move {
         closing.cancel();
-        process.stop().await;
+        keeper.stop().await;
     });
     Ok(Opened { storage: Arc::new(storage), raw: None, description, stop: Some(stop) })
 }

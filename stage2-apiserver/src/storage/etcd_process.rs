@@ -6,7 +6,7 @@
 //! etcd holds every Secret, so reaching its port must not be enough: both its ports are on loopback, speak TLS, and
 //! accept only clients with a certificate of the cluster's CA (its data directory is 0700). The file `client.json` in the data
 //! directory says at which port it listens and under which pid; a start after a crash finds the orphan there, tries it, and
-//! takes it over instead of fighting over the lock of the data.
+//! takes it over instead of fighting over the lock of the data. One that ends by itself is started again ([`keeper`]).
 //!
 //! # Invariants
 //! 1. At most one etcd runs for a data directory (etcd itself holds a lock, too).
@@ -33,6 +33,9 @@ use serde::{Deserialize, Serialize};
 
 use super::StorageError;
 use super::etcd::{EtcdConfig, current_revision, unavailable};
+
+mod keeper;
+pub use keeper::Keeper;
 
 /// How long an etcd may take from its start to its first answer.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,11 +97,13 @@ impl EtcdProcess {
                 return Ok(EtcdProcess { child: None, pid, config, state_file });
             }
         }
-        let (mut child, endpoint) = spawn(options).map_err(|e| unavailable(format!("starting etcd: {e}")))?;
-        config.endpoints = vec![endpoint.clone()];
+        let started = || -> io::Result<_> {
+            let endpoint = format!("https://127.0.0.1:{}", free_port()?);
+            Ok((spawn(options, &endpoint, &state_file)?, endpoint))
+        };
+        let (mut child, endpoint) = started().map_err(|e| unavailable(format!("starting etcd: {e}")))?;
+        config.endpoints = vec![endpoint];
         let pid = i32::try_from(child.id()).unwrap_or_default();
-        let running = serde_json::to_vec(&Running { pid, endpoint }).expect("a plain struct");
-        std::fs::write(&state_file, running).map_err(unavailable)?;
         let log = options.log_file.display();
         let alive = || match child.try_wait() {
             Ok(None) => Ok(()),
@@ -114,6 +119,15 @@ impl EtcdProcess {
                 Err(error)
             }
         }
+    }
+
+    /// Starts it again, where its clients look for it; they find it as soon as it answers.
+    fn restart(&mut self, options: &EtcdOptions) -> io::Result<()> {
+        let endpoint = self.config.endpoints.first().cloned().unwrap_or_default();
+        let child = spawn(options, &endpoint, &self.state_file)?;
+        self.pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
+        self.child = Some(child);
+        Ok(())
     }
 
     /// Asks it to stop, waits, and kills it if it doesn't.
@@ -166,13 +180,13 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-fn spawn(options: &EtcdOptions) -> io::Result<(Child, String)> {
+/// Starts one that listens there, and notes it.
+fn spawn(options: &EtcdOptions, client: &str, state_file: &Path) -> io::Result<Child> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&options.data_dir)?;
     if let Some(parent) = options.log_file.parent() {
         std::fs::create_dir_all(parent)?;
     }
     let log = std::fs::OpenOptions::new().create(true).append(true).open(&options.log_file)?;
-    let client = format!("https://127.0.0.1:{}", free_port()?);
     let peer = format!("https://127.0.0.1:{}", free_port()?);
     let child = Command::new(&options.program)
         .args(["--name", "six-stages", "--log-level", "warn", "--logger", "zap"])
@@ -180,7 +194,7 @@ fn spawn(options: &EtcdOptions) -> io::Result<(Child, String)> {
         .args(["--heartbeat-interval", "20", "--election-timeout", "100"])
         .arg("--data-dir")
         .arg(&options.data_dir)
-        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-client-urls", client, "--advertise-client-urls", client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
         .args(["--initial-cluster", &format!("six-stages={peer}")])
         .arg("--client-cert-auth=true")
@@ -203,7 +217,10 @@ fn spawn(options: &EtcdOptions) -> io::Result<(Child, String)> {
         // Ctrl-C goes to the terminal's whole process group; etcd is stopped last, and by us.
         .process_group(0)
         .spawn()?;
-    Ok((child, client))
+    let pid = i32::try_from(child.id()).unwrap_or_default();
+    let running = Running { pid, endpoint: client.to_owned() };
+    std::fs::write(state_file, serde_json::to_vec(&running).expect("a plain struct"))?;
+    Ok(child)
 }
 
 async fn wait_until_serving(

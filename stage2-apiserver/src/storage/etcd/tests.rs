@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "test")]
 
-use super::super::etcd_process::{EtcdOptions, EtcdProcess};
+use super::super::etcd_process::{EtcdOptions, EtcdProcess, Keeper};
 use super::*;
 
 /// The `etcd` program, or a note that it is missing.
@@ -62,6 +62,35 @@ async fn an_etcd_that_still_runs_is_found_and_its_data_outlive_it() {
     let storage = EtcdStorage::connect(third.config.clone()).await.unwrap();
     assert_eq!(storage.get("/registry/a").await.unwrap().unwrap().revision, revision);
     third.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_that_is_killed_comes_back_with_everything_and_watches_go_on() {
+    let Some(program) = etcd_program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(program, dir.path());
+    let process = EtcdProcess::start(&options).await.unwrap();
+    let storage = EtcdStorage::connect(process.config.clone()).await.unwrap();
+    let put = |text: &'static [u8]| Write::Put(Bytes::from_static(text));
+    let before = storage.commit("/registry/a", Expect::Absent, put(b"1")).await.unwrap();
+    let mut watch = storage.watch("/registry/", before);
+    let pid = nix::unistd::Pid::from_raw(process.pid());
+    let keeper = Keeper::start(process, options);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let after = loop {
+        match storage.commit("/registry/b", Expect::Anything, put(b"2")).await {
+            Ok(revision) => break revision,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(after > before);
+    assert_eq!(storage.get("/registry/a").await.unwrap().unwrap().revision, before);
+    let event = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.expect("an event");
+    println!("{event:?}");
+    assert!(format!("{event:?}").contains("/registry/b"));
+    keeper.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
