@@ -21,6 +21,7 @@
 mod access;
 /// Roles and bindings.
 pub mod access_control;
+mod autoscaler;
 mod batch;
 mod configuration;
 mod container;
@@ -33,6 +34,7 @@ mod pod;
 /// A workload's template.
 pub mod pod_template;
 mod service;
+mod signing_request;
 mod storage;
 mod volume;
 mod workload;
@@ -103,6 +105,7 @@ pub fn plan(object: &Object, show_events: bool) -> Vec<Query> {
         "Deployment" => workload::deployment_queries(object),
         "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController" => workload::pod_queries(object),
         "Service" => service::queries(object),
+        "Ingress" => network::ingress_queries(object),
         "Node" => node::queries(object),
         "PersistentVolumeClaim" => storage::claim_queries(object),
         "Namespace" => configuration::namespace_queries(object),
@@ -164,10 +167,12 @@ pub fn render(object: &Object, answers: &Answers, show_events: bool, now: Timest
         ("", "PersistentVolume") => storage::write_volume(&mut doc, value),
         ("", "PersistentVolumeClaim") => storage::write_claim(&mut doc, object, answers),
         ("storage.k8s.io", "StorageClass") => storage::write_class(&mut doc, value),
-        ("networking.k8s.io", "Ingress") => network::write_ingress(&mut doc, value),
+        ("networking.k8s.io", "Ingress") => network::write_ingress(&mut doc, value, answers),
+        ("networking.k8s.io", "IngressClass") => network::write_ingress_class(&mut doc, value),
         ("networking.k8s.io", "NetworkPolicy") => network::write_network_policy(&mut doc, value),
         ("policy", "PodDisruptionBudget") => batch::write_disruption_budget(&mut doc, value),
-        ("autoscaling", "HorizontalPodAutoscaler") => batch::write_autoscaler(&mut doc, value),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::write(&mut doc, value),
+        ("certificates.k8s.io", "CertificateSigningRequest") => signing_request::write(&mut doc, value),
         _ => generic::write(&mut doc, value),
     }
     if show_events && has_events(object.kind()) {

@@ -38,6 +38,13 @@ pub enum Failure {
     },
 }
 
+impl Failure {
+    /// A text that is printed as it is, without `error:` before it.
+    pub fn verbatim(message: impl Into<String>) -> Self {
+        Failure::Exit { code: 1, message: message.into() }
+    }
+}
+
 impl From<ManifestError> for Failure {
     fn from(error: ManifestError) -> Self {
         Failure::Message(error.to_string())
@@ -154,7 +161,10 @@ fn invalid_text(status: &Status) -> String {
         return format!("The request is invalid: {}", status.message);
     };
     let subject = match (details.kind.as_str(), details.name.as_str()) {
-        ("", _) => return format!("The request is invalid: {}", status.message),
+        ("", "") if details.causes.is_empty() => {
+            return format!("The request is invalid: {}", status.message);
+        }
+        ("", "") => "The request is invalid".to_string(),
         (kind, name) => format!("The {kind} {} is invalid", quote(name)),
     };
     let mut lines: Vec<String> = Vec::new();

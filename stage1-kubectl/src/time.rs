@@ -108,6 +108,34 @@ fn fixed_point(number: &str, unit_nanos: i128) -> Option<i128> {
     Some(nanos)
 }
 
+/// Why Go can't read a text as RFC 3339, in its words; nothing when it can.
+pub fn go_parse_error(text: &str) -> Option<String> {
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    const PARTS: [&str; 11] = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"];
+    let failed = |rest: &str, part: &str| {
+        Some(format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {rest:?} as {part:?}"))
+    };
+    let mut rest = text;
+    for part in PARTS {
+        let digits = part.starts_with(|c: char| c.is_ascii_digit());
+        let fits =
+            |found: &str| if digits { found.bytes().all(|b| b.is_ascii_digit()) } else { found == part };
+        match rest.get(..part.len()) {
+            Some(found) if fits(found) => rest = &rest[part.len()..],
+            _ => return failed(rest, part),
+        }
+    }
+    let fraction =
+        rest.strip_prefix('.').map_or(rest, |more| more.trim_start_matches(|c: char| c.is_ascii_digit()));
+    if text.parse::<Timestamp>().is_ok() {
+        return None;
+    }
+    match fraction.starts_with(['Z', '+', '-']) {
+        true => Some(format!("parsing time {text:?}: out of range")),
+        false => failed(fraction, "Z07:00"),
+    }
+}
+
 /// Go's `Duration.String`: `1m30s`, `1.5s`, `300ms`, `0s`.
 pub fn format_duration(duration: SignedDuration) -> String {
     let nanos = duration.as_nanos();
@@ -171,6 +199,20 @@ mod tests {
         for (seconds, text) in cases {
             assert_eq!(human_duration(SignedDuration::from_secs(seconds)), text);
         }
+    }
+
+    #[test]
+    fn times_that_go_cant_read_are_told_in_its_words() {
+        let why = |text: &str, rest: &str, part: &str| {
+            format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {rest:?} as {part:?}"
+            )
+        };
+        assert_eq!(go_parse_error("x"), Some(why("x", "x", "2006")));
+        assert_eq!(go_parse_error("2024-01-01"), Some(why("2024-01-01", "", "T")));
+        assert_eq!(go_parse_error("2024-01-01T00:00:00"), Some(why("2024-01-01T00:00:00", "", "Z07:00")));
+        assert_eq!(go_parse_error("2024-01-01T00:00:00Z"), None);
+        assert_eq!(go_parse_error("2024-01-01T00:00:00.5+02:00"), None);
     }
 
     #[test]

@@ -74,6 +74,9 @@ fn autoscaler(args: &AutoscaleArgs, workload: &Object) -> Value {
 /// # Errors
 /// Limits that make no sense, or what the server refused.
 pub async fn run(ctx: &Context, args: AutoscaleArgs) -> Result<(), Failure> {
+    if args.max == -1 {
+        return Err(Failure::message("required flag(s) \"max\" not set"));
+    }
     if args.max < 1 {
         let max = args.max;
         return Err(Failure::message(format!(

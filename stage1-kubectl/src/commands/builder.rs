@@ -160,6 +160,8 @@ pub struct Selection<'a> {
     pub all: bool,
     /// `-A`.
     pub all_namespaces: bool,
+    /// A kind without names means all of its objects.
+    pub unnamed: bool,
 }
 
 /// A resource and the names that were given for it; no names mean all of them.
@@ -232,12 +234,14 @@ pub async fn targets(
     }
     let namespace = ctx.namespace();
     let mut targets = Vec::new();
+    let selects = selection.all || selection.label_selector.is_some() || selection.field_selector.is_some();
     for Wanted { resource, names } in wanted(ctx, arguments).await? {
         let scope = Some(namespace.clone()).filter(|_| resource.namespaced);
+        if !names.is_empty() {
+            refuse_names(arguments, selects, selection.all_namespaces)?;
+        }
         if names.is_empty() {
-            let selected =
-                selection.all || selection.label_selector.is_some() || selection.field_selector.is_some();
-            if !selected {
+            if !selects && !selection.unnamed {
                 return Err(Failure::message("resource(s) were provided, but no name was specified"));
             }
             let scope = scope.clone().filter(|_| !selection.all_namespaces);
@@ -253,6 +257,22 @@ pub async fn targets(
         }
     }
     Ok(targets)
+}
+
+/// Names don't go with what selects objects by other means.
+///
+/// # Errors
+/// They were given together.
+pub fn refuse_names(arguments: &[String], selects: bool, all_namespaces: bool) -> Result<(), Failure> {
+    let why = match (selects, all_namespaces) {
+        (true, _) if arguments.iter().any(|argument| argument.contains('/')) => {
+            "selectors and the all flag cannot be used when passing resource/name arguments"
+        }
+        (true, _) => "name cannot be provided when a selector is specified",
+        (false, true) => "a resource cannot be retrieved by name across all namespaces",
+        (false, false) => return Ok(()),
+    };
+    Err(Failure::message(why))
 }
 
 async fn listed(

@@ -113,10 +113,10 @@ pub async fn run(ctx: &Context, args: DebugArgs) -> Result<(), Failure> {
     let set_images = pairs("set-image", &args.set_image)?;
     pairs("env", &args.env)?;
     pod::check(&args, &set_images)?;
+    let profile = Profile::parse(&args.profile).map_err(Failure::message)?;
     if !args.target.is_empty() && !args.quiet {
         ctx.print(&format!("Targeting container {:?}. If you don't see processes from this container it may be because the container runtime doesn't support this feature.\n", args.target));
     }
-    let profile = Profile::parse(&args.profile).map_err(Failure::message)?;
     let custom = custom_profile(&args.custom)?;
     if profile == Profile::Legacy {
         ctx.warn("--profile=legacy is deprecated and will be removed in the future. It is recommended to explicitly specify a profile, for example \"--profile=general\".\n");

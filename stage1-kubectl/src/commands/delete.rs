@@ -143,6 +143,7 @@ pub async fn run(ctx: &Context, args: DeleteArgs) -> Result<(), Failure> {
         field_selector: args.field_selector.as_deref(),
         all: args.all,
         all_namespaces: args.all_namespaces,
+        unnamed: false,
     };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     if args.deletion.force {

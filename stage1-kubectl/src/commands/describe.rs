@@ -96,11 +96,8 @@ async fn find(ctx: &Context, args: &DescribeArgs) -> Result<(Vec<Object>, Vec<Fa
     let namespace = ctx.namespace();
     for Wanted { resource, names } in builder::wanted(ctx, &args.arguments).await? {
         let scope = Some(namespace.as_str()).filter(|_| resource.namespaced && !args.all_namespaces);
-        if !names.is_empty() && (args.selector.is_some() || args.all_namespaces) {
-            return Err(match args.selector {
-                Some(_) => Failure::message("name cannot be provided when a selector is specified"),
-                None => Failure::message("a resource cannot be retrieved by name across all namespaces"),
-            });
+        if !names.is_empty() {
+            builder::refuse_names(&args.arguments, args.selector.is_some(), args.all_namespaces)?;
         }
         if names.is_empty() {
             for object in list_all(ctx, &resource, scope, &params(args)).await? {

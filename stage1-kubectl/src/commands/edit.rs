@@ -80,7 +80,7 @@ pub struct EditArgs {
 /// The editor can't be run, or what the server refused.
 pub async fn run(ctx: &Context, args: EditArgs) -> Result<(), Failure> {
     let json = is_json(&args.print)?;
-    let selection = Selection { all: true, ..Selection::default() };
+    let selection = Selection { unnamed: true, ..Selection::default() };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     let mut objects = Vec::new();
     for target in &targets {

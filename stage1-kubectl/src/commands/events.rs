@@ -8,6 +8,7 @@ use clap::Args;
 use futures::StreamExt;
 use jiff::Timestamp;
 
+use super::explain::unprefixed;
 use crate::client::Api;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -63,7 +64,7 @@ pub async fn run(ctx: &Context, args: EventsArgs) -> Result<(), Failure> {
             let (kind, name) = about.split_once('/').ok_or_else(|| {
                 Failure::message(format!("--for must be in resource/name form, not {about:?}"))
             })?;
-            let kind = &ctx.resource(kind).await?.kind;
+            let kind = &ctx.resource(kind).await.map_err(unprefixed)?.kind;
             Some(format!("involvedObject.kind={kind},involvedObject.name={name}"))
         }
     };

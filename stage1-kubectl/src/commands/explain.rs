@@ -41,14 +41,14 @@ pub async fn run(ctx: &Context, args: ExplainArgs) -> Result<(), Failure> {
     let word = match args.arguments.as_slice() {
         [] => {
             return Err(Failure::message(
-                "You must specify the type of resource to explain. Use \"kubectl api-resources\" for a complete list of supported resources.\n",
+                "You must specify the type of resource to explain. Use \"kubectl api-resources\" for a complete list of supported resources.",
             ));
         }
         [word] => word.trim_end_matches('.'),
         _ => return Err(Failure::message("We accept only this format: explain RESOURCE\n")),
     };
     let (name, path) = word.split_once('.').unwrap_or((word, ""));
-    let mut resource = ctx.resource(name).await?.clone();
+    let mut resource = ctx.resource(name).await.map_err(unprefixed)?.clone();
     let path = behind_group(&resource, path);
     if !args.api_version.is_empty() {
         let (group, version) = split_api_version(&args.api_version);
@@ -60,7 +60,13 @@ pub async fn run(ctx: &Context, args: ExplainArgs) -> Result<(), Failure> {
     let fields: Vec<&str> = path.split('.').filter(|field| !field.is_empty()).collect();
     let text = match args.output.as_str() {
         "plaintext" => {
-            page::render(&resource.gvk(), &document(ctx, &resource).await?, &fields, args.recursive)
+            let document = document(ctx, &resource).await?;
+            let page = page::render(&resource.gvk(), &document, &fields, args.recursive);
+            if page.is_err() {
+                // By then the head has been printed.
+                ctx.print(&page::head(&resource.gvk()));
+            }
+            page
         }
         "plaintext-openapiv2" => {
             let request = request::request(Method::GET, "/openapi/v2", None);
@@ -75,6 +81,14 @@ pub async fn run(ctx: &Context, args: ExplainArgs) -> Result<(), Failure> {
     };
     ctx.print(&text.map_err(Failure::message)?);
     Ok(())
+}
+
+/// A kind that isn't known is told without `error:` here.
+pub(super) fn unprefixed(failure: Failure) -> Failure {
+    match failure {
+        Failure::Message(text) => Failure::verbatim(text),
+        other => other,
+    }
 }
 
 /// `deployments.apps.spec` names the group too; what is left is the field.

@@ -225,7 +225,13 @@ fn parse_port(text: &str, args: &ExposeArgs) -> Result<Value, Failure> {
 
 fn container_ports(workload: &Object, args: &ExposeArgs) -> Vec<Value> {
     if workload.kind() == "Service" {
-        return workload.get("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+        let ports = workload.get("/spec/ports").and_then(Value::as_array).into_iter().flatten();
+        let copy = |port: &Value| {
+            let declared = port["protocol"].as_str().unwrap_or("TCP");
+            let protocol = args.protocol.as_deref().unwrap_or(declared);
+            json!({"port": port["port"], "protocol": protocol, "targetPort": port["port"]})
+        };
+        return ports.map(copy).collect();
     }
     let pointer = pod_spec_pointer(workload).unwrap_or("/spec");
     let containers = workload.get(&format!("{pointer}/containers")).and_then(Value::as_array);

@@ -103,7 +103,7 @@ pub async fn run(ctx: &Context, args: GetArgs) -> Result<(), Failure> {
         false => Vec::new(),
     };
     if wanted.is_empty() && args.files.is_empty() {
-        return Err(Failure::message(
+        return Err(Failure::verbatim(
             "You must specify the type of resource to get. Use \"kubectl api-resources\" for a complete list of supported resources.\n\nerror: Required resource not specified.\nUse \"kubectl explain <resource>\" for a detailed description of that resource (e.g. kubectl explain pods).\nSee 'kubectl get -h' for help and examples",
         ));
     }
@@ -149,9 +149,8 @@ async fn fetch(
             requests.push((request::list(&resource, scope.as_deref(), &params), resource, false));
             continue;
         }
-        if args.selector.is_some() || args.all_namespaces {
-            return Err(Failure::message("a resource cannot be retrieved by name across all namespaces"));
-        }
+        let selects = args.selector.is_some() || args.field_selector.is_some();
+        builder::refuse_names(&args.arguments, selects, args.all_namespaces)?;
         for name in names {
             let request = request::get(&resource, scope.as_deref(), &name, args.subresource.as_deref());
             requests.push((request, resource.clone(), true));

@@ -124,6 +124,7 @@ pub(super) async fn change(ctx: &Context, args: LabelArgs, what: What) -> Result
         field_selector: args.field_selector.as_deref(),
         all: args.all,
         all_namespaces: args.all_namespaces,
+        unnamed: false,
     };
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &names, &args.files, &selection).await? {
@@ -141,6 +142,9 @@ pub(super) async fn change(ctx: &Context, args: LabelArgs, what: What) -> Result
 fn check_values(changes: &Changes) -> Result<(), Failure> {
     for (key, value) in changes {
         let Some(value) = value else { continue };
+        if value.contains('=') {
+            return Err(Failure::message(format!("invalid label spec: {key}={value}")));
+        }
         let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
         let fits = value.chars().all(inner) && edge(value.chars().next()) && edge(value.chars().last());

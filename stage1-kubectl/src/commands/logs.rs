@@ -85,15 +85,20 @@ struct Source {
 ///
 /// # Errors
 /// No such pod or container, or the log can't be read.
-pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
-    if args.arguments.is_empty() && args.selector.is_none() {
-        return Err(Failure::message(
-            "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command\nSee 'kubectl logs -h' for help and examples",
-        ));
+pub async fn run(ctx: &Context, mut args: LogsArgs) -> Result<(), Failure> {
+    check(&args)?;
+    if let [_, container] = args.arguments.as_slice() {
+        args.container = container.clone();
     }
     let limit = running_timeout(&args.pod_running_timeout, "logs")?;
     let pods = match &args.selector {
-        Some(selector) => pods_of(ctx, selector, None).await?,
+        Some(selector) => {
+            let found = pods_of(ctx, selector, None).await?;
+            if found.is_empty() {
+                ctx.warn(&format!("No resources found in {} namespace.\n", ctx.namespace()));
+            }
+            found
+        }
         None if args.all_pods => pods_behind(ctx, &args.arguments[0]).await.map_err(|e| missing(ctx, e))?,
         None => {
             let found = find_pod(ctx, &args.arguments[0], Purpose::Logs, limit).await;
@@ -118,6 +123,33 @@ pub async fn run(ctx: &Context, args: LogsArgs) -> Result<(), Failure> {
     let at_once = if args.follow { streams.len().max(1) } else { 1 };
     let results: Vec<Result<(), Failure>> = futures::stream::iter(streams).buffered(at_once).collect().await;
     Failure::collect(results.into_iter().filter_map(Result::err).collect())
+}
+
+/// Whether the arguments and flags go together.
+fn check(args: &LogsArgs) -> Result<(), Failure> {
+    let usage =
+        |why: &str| Err(Failure::message(format!("{why}\nSee 'kubectl logs -h' for help and examples")));
+    if !args.since.is_empty() && crate::time::parse_duration(&args.since).is_none() {
+        let since = &args.since;
+        let why =
+            format!("invalid argument {since:?} for \"--since\" flag: time: invalid duration {since:?}");
+        return Err(Failure::message(format!("{why}\nSee 'kubectl logs --help' for usage.")));
+    }
+    match (args.arguments.as_slice(), &args.selector) {
+        ([], Some(_)) | ([_], None) => {}
+        ([_, _], None) if args.container.is_empty() => {}
+        ([_, _], None) => return usage("only one of -c or an inline [CONTAINER] arg is allowed"),
+        ([_], Some(_)) => return usage("only a selector (-l) or a POD name is allowed"),
+        _ => {
+            return usage(
+                "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command",
+            );
+        }
+    }
+    if let Some(why) = crate::time::go_parse_error(&args.since_time).filter(|_| !args.since_time.is_empty()) {
+        return Err(Failure::message(why));
+    }
+    Ok(())
 }
 
 /// One container's log; with `-f` also that of the instances that come after it.

@@ -97,7 +97,8 @@ pub async fn run(ctx: &Context, args: RolloutArgs) -> Result<(), Failure> {
         return Err(Failure::message("required resource not specified"));
     }
     let printer = args.print.printer()?.map(Printer::typed);
-    let selection = Selection { label_selector: args.selector.as_deref(), all: true, ..Selection::default() };
+    let selection =
+        Selection { label_selector: args.selector.as_deref(), unnamed: true, ..Selection::default() };
     let mut failures = Vec::new();
     for target in builder::targets(ctx, &args.arguments, &args.files, &selection).await? {
         let done = match verb {
@@ -138,7 +139,7 @@ async fn change(
     let paused = before.get("/spec/paused") == Some(&json!(true));
     let done = match verb {
         Verb::Pause if before.kind() != "Deployment" => {
-            return Err(Failure::message(format!("{name} pausing is not supported")));
+            return Err(Failure::message(format!("{in_errors} pausing is not supported")));
         }
         Verb::Pause if paused => return Err(Failure::message(format!("{in_errors} is already paused"))),
         Verb::Pause => {
@@ -146,7 +147,7 @@ async fn change(
             "paused"
         }
         Verb::Resume if before.kind() != "Deployment" => {
-            return Err(Failure::message(format!("{name} resuming is not supported")));
+            return Err(Failure::message(format!("{in_errors} resuming is not supported")));
         }
         Verb::Resume if !paused => return Err(Failure::message(format!("{in_errors} is not paused"))),
         Verb::Resume => {
@@ -158,7 +159,7 @@ async fn change(
             return Err(Failure::message(why));
         }
         _ if !matches!(before.kind(), "Deployment" | "DaemonSet" | "StatefulSet") => {
-            return Err(Failure::message(format!("{name} restarting is not supported")));
+            return Err(Failure::message(format!("{in_errors} restarting is not supported")));
         }
         _ => {
             let now = crate::time::format_time(jiff::Timestamp::now());

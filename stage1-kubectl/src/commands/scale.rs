@@ -11,6 +11,7 @@ use super::DryRun;
 use super::builder::{self, FilenameFlags, Selection, Target};
 use super::create::print_result;
 use super::until::until;
+use crate::client::ClientError;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -76,11 +77,21 @@ pub async fn run(ctx: &Context, args: ScaleArgs) -> Result<(), Failure> {
             Err(failure) => failures.push(failure),
         }
     }
+    let mut scaled = 0;
     for (target, object) in found {
         match scale(ctx, &args, dry_run, &target).await {
-            Ok(()) => print_result(ctx, output.as_ref(), &object, "scaled", dry_run)?,
+            Ok(()) => {
+                scaled += 1;
+                print_result(ctx, output.as_ref(), &object, "scaled", dry_run)?;
+            }
             Err(failure) => failures.push(failure),
         }
+    }
+    // Where nothing is there to be scaled, that is what is said first.
+    if let ([Failure::Client(ClientError::Api(status))], 0) = (failures.as_slice(), scaled)
+        && status.code == 404
+    {
+        return Err(Failure::message(format!("no objects passed to scale {}", status.message)));
     }
     Failure::collect(failures)
 }

@@ -62,7 +62,9 @@ fn parse(text: &str) -> Result<Taint, Failure> {
         return Err(wrong());
     }
     if !effect.is_empty() && !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        return Err(Failure::message(format!("invalid taint effect: {effect}, unsupported taint effect")));
+        let hint = "See 'kubectl taint -h' for help and examples";
+        let why = format!("invalid taint effect: {effect}, unsupported taint effect");
+        return Err(Failure::message(format!("{why}\n{hint}")));
     }
     Ok(Taint {
         key: key.into(),
@@ -163,7 +165,7 @@ pub async fn run(ctx: &Context, args: TaintArgs) -> Result<(), Failure> {
             let taints = if new.is_empty() { Value::Null } else { new.into() };
             if dry_run == DryRun::Client {
                 node.set("/spec/taints", taints);
-                return print_result(ctx, output.as_ref(), &node, done, dry_run);
+                return print_result(ctx, output.as_ref(), &node, done, DryRun::None);
             }
             let query = request::query(&[
                 ("dryRun", dry_run.query()),
@@ -173,7 +175,8 @@ pub async fn run(ctx: &Context, args: TaintArgs) -> Result<(), Failure> {
             let patch = json!({"spec": {"taints": taints}});
             let request = request::patch_at(&(target.path(None) + &query), PatchType::Strategic, &patch);
             let node: Object = ctx.client().await?.request(request).await?;
-            print_result(ctx, output.as_ref(), &node, done, dry_run)
+            // That it was a trial isn't said, as there.
+            print_result(ctx, output.as_ref(), &node, done, DryRun::None)
         };
         if let Err(failure) = tainted.await {
             failures.push(failure);

@@ -24,8 +24,8 @@ pub struct WaitArgs {
     #[command(flatten)]
     pub files: FilenameFlags,
     /// The condition to wait on: [create|delete|condition=NAME[=VALUE]|jsonpath='{PATH}'[=VALUE]].
-    #[arg(long = "for")]
-    pub condition: Option<String>,
+    #[arg(long = "for", default_value = "")]
+    pub condition: String,
     /// The length of time to wait before giving up.
     #[arg(long, default_value = "30s")]
     pub timeout: String,
@@ -114,10 +114,7 @@ impl Condition {
 /// # Errors
 /// The time is over, or an object isn't there.
 pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
-    let Some(text) = &args.condition else {
-        return Err(Failure::message("required flag(s) \"for\" not set"));
-    };
-    let condition = parse(text)?;
+    let condition = parse(&args.condition)?;
     let limit = crate::time::parse_duration(&args.timeout).ok_or_else(|| {
         Failure::message(format!("invalid argument {:?} for \"--timeout\" flag", args.timeout))
     })?;
@@ -131,6 +128,7 @@ pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
         field_selector: args.field_selector.as_deref(),
         all: args.all,
         all_namespaces: args.all_namespaces,
+        unnamed: false,
     };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     if targets.is_empty() && !matches!(condition, Condition::Delete) {
@@ -149,6 +147,10 @@ pub async fn run(ctx: &Context, args: WaitArgs) -> Result<(), Failure> {
             },
             Ok(Ok(None)) => {}
             Ok(Err(failure)) => failures.push(failure),
+            // What isn't there can't be named.
+            Err(_) if matches!(condition, Condition::Create) => {
+                failures.push(Failure::message("timed out waiting for the condition"));
+            }
             Err(_) => failures.push(Failure::message(format!(
                 "timed out waiting for the condition on {}/{}",
                 target.resource.gvr.group_resource(),

@@ -1,8 +1,8 @@
-//! The pages of Job, CronJob, PodDisruptionBudget and HorizontalPodAutoscaler.
+//! The pages of Job, CronJob and PodDisruptionBudget.
 //!
 //! # In Kubernetes
-//! `describeJob`, `describeCronJob`, `describePodDisruptionBudget` and `describeHorizontalPodAutoscalerV2` in
-//! `kubectl/pkg/describe/describe.go`. Left out: an autoscaler's behavior block.
+//! `describeJob`, `describeCronJob` and `describePodDisruptionBudget` in
+//! `kubectl/pkg/describe/describe.go`.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -74,9 +74,6 @@ pub fn write_cron_job(doc: &mut Doc, cron: &Value) {
     doc.head(cron);
     doc.labels_and_annotations(cron);
     doc.field(0, "Schedule", text(cron, "/spec/schedule"));
-    if cron.pointer("/spec/timeZone").is_some() {
-        doc.field(0, "Time Zone", text(cron, "/spec/timeZone"));
-    }
     doc.field(0, "Concurrency Policy", text(cron, "/spec/concurrencyPolicy"));
     doc.field(0, "Suspend", title_bool(flag(cron, "/spec/suspend")));
     doc.field(0, "Successful Job History Limit", &or_unset(cron, "/spec/successfulJobsHistoryLimit"));
@@ -131,58 +128,4 @@ pub fn write_disruption_budget(doc: &mut Doc, budget: &Value) {
     for (title, pointer) in counts {
         doc.field(2, title, &number(budget, pointer).to_string());
     }
-}
-
-/// A HorizontalPodAutoscaler's page without its events.
-pub fn write_autoscaler(doc: &mut Doc, autoscaler: &Value) {
-    doc.head(autoscaler);
-    doc.labels_and_annotations(autoscaler);
-    doc.field(0, "CreationTimestamp", &doc.time(autoscaler.pointer("/metadata/creationTimestamp")));
-    let target = autoscaler.pointer("/spec/scaleTargetRef").unwrap_or(&Value::Null);
-    doc.field(0, "Reference", &format!("{}/{}", text(target, "/kind"), text(target, "/name")));
-    doc.line(0, "Metrics:\t( current / target )");
-    let currents = list(autoscaler, "/status/currentMetrics");
-    for (at, metric) in list(autoscaler, "/spec/metrics").iter().enumerate() {
-        write_metric(doc, metric, currents.get(at).unwrap_or(&Value::Null));
-    }
-    doc.field(0, "Min replicas", &or_unset(autoscaler, "/spec/minReplicas"));
-    doc.field(0, "Max replicas", &number(autoscaler, "/spec/maxReplicas").to_string());
-    let (current, desired) =
-        (number(autoscaler, "/status/currentReplicas"), number(autoscaler, "/status/desiredReplicas"));
-    doc.field(
-        0,
-        &format!("{} pods", text(target, "/kind")),
-        &format!("{current} current / {desired} desired"),
-    );
-    let conditions = list(autoscaler, "/status/conditions");
-    if !conditions.is_empty() {
-        doc.line(0, "Conditions:\n  Type\tStatus\tReason\tMessage");
-        doc.line(1, "----\t------\t------\t-------");
-        for condition in conditions {
-            let cell = |name: &str| text(condition, &format!("/{name}")).to_owned();
-            doc.line(
-                1,
-                &format!("{}\t{}\t{}\t{}", cell("type"), cell("status"), cell("reason"), cell("message")),
-            );
-        }
-    }
-}
-
-fn write_metric(doc: &mut Doc, metric: &Value, current: &Value) {
-    let name = text(metric, "/resource/name");
-    if name.is_empty() {
-        return doc.field(1, &format!("\"{}\"", text(metric, "/type")), "<unknown>");
-    }
-    let shown =
-        |value: &Value, field: &str| match value.pointer(&format!("/resource/{field}/averageUtilization")) {
-            Some(percent) => format!("{}%", scalar(Some(percent))),
-            None => scalar(value.pointer(&format!("/resource/{field}/averageValue"))),
-        };
-    let unknown = |text: String| if text.is_empty() { "<unknown>".to_owned() } else { text };
-    let percent = metric.pointer("/resource/target/averageUtilization").is_some();
-    let title = if percent { "  (as a percentage of request)" } else { "" };
-    let quantity = scalar(current.pointer("/resource/current/averageValue"));
-    let quantity = if percent && !quantity.is_empty() { format!(" ({quantity})") } else { String::new() };
-    let (now, target) = (unknown(shown(current, "current")), unknown(shown(metric, "target")));
-    doc.field(1, &format!("resource {name} on pods{title}"), &format!("{now}{quantity} / {target}"));
 }

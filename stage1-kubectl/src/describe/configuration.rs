@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::access::{amount, flag, list, number, pairs, scalar, text};
+use super::access::{amount, flag, list, map_text, number, pairs, scalar, text};
 use super::doc::Doc;
 use super::{Answers, Query};
 use crate::object::Object;
@@ -79,6 +79,7 @@ pub fn write_namespace(doc: &mut Doc, namespace: &Value, answers: &Answers) {
     doc.line(0, if quotas.is_empty() { "\nNo resource quota." } else { "\nResource Quotas" });
     for quota in quotas {
         doc.field(1, "Name", quota.name());
+        write_scopes(doc, 1, "* ", quota.as_value());
         doc.line(1, "Resource\tUsed\tHard");
         doc.line(1, "--------\t---\t---");
         write_usage(doc, 1, quota.as_value());
@@ -155,19 +156,23 @@ const SCOPES: [(&str, &str); 4] = [
 /// A ResourceQuota's page.
 pub fn write_resource_quota(doc: &mut Doc, quota: &Value) {
     doc.head(quota);
-    let mut scopes: Vec<&str> = list(quota, "/spec/scopes").iter().filter_map(Value::as_str).collect();
-    scopes.sort_unstable();
-    if !scopes.is_empty() {
-        doc.field(0, "Scopes", &scopes.join(", "));
-        for scope in scopes {
-            if let Some((_, help)) = SCOPES.iter().find(|(name, _)| *name == scope) {
-                doc.line(0, &format!(" * {help}"));
-            }
-        }
-    }
+    write_scopes(doc, 0, " * ", quota);
     doc.line(0, "Resource\tUsed\tHard");
     doc.line(0, "--------\t----\t----");
     write_usage(doc, 0, quota);
+}
+
+fn write_scopes(doc: &mut Doc, level: usize, mark: &str, quota: &Value) {
+    let mut scopes: Vec<&str> = list(quota, "/spec/scopes").iter().filter_map(Value::as_str).collect();
+    scopes.sort_unstable();
+    if !scopes.is_empty() {
+        doc.field(level, "Scopes", &scopes.join(", "));
+        for scope in scopes {
+            if let Some((_, help)) = SCOPES.iter().find(|(name, _)| *name == scope) {
+                doc.line(level, &format!("{mark}{help}"));
+            }
+        }
+    }
 }
 
 const LIMIT_TITLES: [&str; 2] = [
@@ -211,5 +216,5 @@ pub fn write_priority_class(doc: &mut Doc, class: &Value) {
     doc.field(0, "GlobalDefault", &flag(class, "/globalDefault").to_string());
     doc.field(0, "PreemptionPolicy", text(class, "/preemptionPolicy"));
     doc.field(0, "Description", text(class, "/description"));
-    doc.annotations(0, class, "/metadata/annotations");
+    doc.field(0, "Annotations", &map_text(class, "/metadata/annotations"));
 }

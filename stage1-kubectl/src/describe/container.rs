@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::access::{flag, joined, list, number, or_none, pairs, scalar, text, title_bool};
 use super::doc::Doc;
 use super::pod::write_resources;
+use crate::quantity::Quantity;
 
 /// What `fieldRef` and `resourceFieldRef` resolve to: a pod knows, a template doesn't.
 pub struct Field<'a>(Option<&'a Value>);
@@ -223,7 +224,8 @@ fn source_text(from: &Value, container: &Value, field: &Field<'_>) -> String {
             ("", _) => "0",
             (quantity, _) => quantity,
         };
-        return format!("{shown} ({resource})");
+        let divisor = scalar(reference.get("divisor"));
+        return format!("{} ({resource})", in_units(shown, &divisor));
     }
     let optional = |reference: &Value| format!("Optional: {}", flag(reference, "/optional"));
     if let Some(reference) = from.get("secretKeyRef") {
@@ -233,6 +235,19 @@ fn source_text(from: &Value, container: &Value, field: &Field<'_>) -> String {
     let reference = from.get("configMapKeyRef").unwrap_or(&Value::Null);
     let (key, name) = (text(reference, "/key"), text(reference, "/name"));
     format!("<set to the key '{key}' of config map '{name}'>\t{}", optional(reference))
+}
+
+/// A quantity in units of a divisor, rounded up; by default in whole ones.
+fn in_units(quantity: &str, divisor: &str) -> String {
+    let divisor = match divisor {
+        "" | "0" => "1",
+        given => given,
+    };
+    let milli = |text: &str| Quantity::parse(text).map(|quantity| i128::from(quantity.milli_value()));
+    match (milli(quantity), milli(divisor)) {
+        (Ok(of), Ok(by)) if by > 0 => ((of + by - 1) / by).to_string(),
+        _ => quantity.to_owned(),
+    }
 }
 
 fn write_mounts(doc: &mut Doc, container: &Value) {

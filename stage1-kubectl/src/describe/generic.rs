@@ -55,17 +55,23 @@ fn write_map(doc: &mut Doc, level: usize, map: &Map<String, Value>, path: &str) 
     }
 }
 
-/// `creationTimestamp` → `Creation Timestamp`, `uid` → `UID`; a name that is no identifier stays as it is.
+/// `creationTimestamp` → `Creation Timestamp`, `uid` → `UID`; a name with other characters than letters stays as it is.
 fn in_words(name: &str) -> String {
-    if name.contains(['.', '/', '-', '_']) || name.is_empty() {
+    if name.is_empty() || name.contains(|c: char| !c.is_alphabetic() && c != '-') {
         return name.to_owned();
     }
     let mut words: Vec<String> = Vec::new();
     let letters: Vec<char> = name.chars().collect();
     for (at, letter) in letters.iter().enumerate() {
-        let after_lower = at > 0 && !letters[at - 1].is_uppercase();
+        let after_lower = at > 0 && letters[at - 1].is_lowercase();
         let before_lower = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
-        if at == 0 || (letter.is_uppercase() && (after_lower || before_lower)) {
+        let after_upper = at > 0 && letters[at - 1].is_uppercase();
+        let begins = match letter {
+            '-' => true,
+            letter if letter.is_uppercase() => after_lower || (after_upper && before_lower),
+            _ => false,
+        };
+        if at == 0 || begins || letters[at - 1] == '-' {
             words.push(String::new());
         }
         if let Some(word) = words.last_mut() {
@@ -76,12 +82,9 @@ fn in_words(name: &str) -> String {
 }
 
 fn titled(word: &str) -> String {
-    const INITIALISMS: [&str; 16] = [
-        "API", "CPU", "DNS", "HTML", "HTTP", "HTTPS", "ID", "IP", "JSON", "TCP", "TLS", "TTL", "UDP", "UID",
-        "URI", "URL",
-    ];
+    const ACRONYMS: [&str; 5] = ["API", "URL", "UID", "OSB", "GUID"];
     let upper = word.to_uppercase();
-    if INITIALISMS.contains(&upper.as_str()) {
+    if ACRONYMS.contains(&upper.as_str()) {
         return upper;
     }
     let mut letters = word.chars();

@@ -1,16 +1,61 @@
-//! The pages of Ingress and NetworkPolicy.
+//! The pages of Ingress, IngressClass and NetworkPolicy.
 //!
 //! # In Kubernetes
-//! `describeIngressV1` and `describeNetworkPolicy` in `kubectl/pkg/describe/describe.go`. Left out: the endpoints behind an
-//! ingress's backends (kubectl asks for each of them).
+//! `describeIngressV1`, `describeIngressClassV1` and `describeNetworkPolicy` in `kubectl/pkg/describe/describe.go`.
 
 use serde_json::Value;
 
 use super::access::{joined, list, scalar, selector_text, text};
 use super::doc::Doc;
+use super::service::ready_endpoints;
+use super::{Answers, Query};
+use crate::object::Object;
+
+/// Whose EndpointSlice it is.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The backends of an Ingress.
+fn backends(ingress: &Value) -> impl Iterator<Item = &Value> {
+    let rules = list(ingress, "/spec/rules").iter();
+    let paths = rules.flat_map(|rule| list(rule, "/http/paths")).filter_map(|path| path.get("backend"));
+    ingress.pointer("/spec/defaultBackend").into_iter().chain(paths)
+}
+
+/// The Services behind an Ingress and their EndpointSlices.
+pub fn ingress_queries(ingress: &Object) -> Vec<Query> {
+    let mut names: Vec<&str> = backends(ingress.as_value())
+        .map(|backend| text(backend, "/service/name"))
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let namespace = ingress.namespace();
+    let services = names
+        .iter()
+        .map(|name| Query::new("", "v1", "services", namespace).fields(format!("metadata.name={name}")));
+    let slices = Query::new("discovery.k8s.io", "v1", "endpointslices", namespace)
+        .labels(format!("{SERVICE_NAME} in ({})", names.join(",")));
+    services.chain((!names.is_empty()).then_some(slices)).collect()
+}
+
+/// An IngressClass's page without its events.
+pub fn write_ingress_class(doc: &mut Doc, class: &Value) {
+    doc.field(0, "Name", text(class, "/metadata/name"));
+    doc.labels_and_annotations(class);
+    doc.field(0, "Controller", text(class, "/spec/controller"));
+    if let Some(parameters) = class.pointer("/spec/parameters") {
+        doc.line(0, "Parameters:");
+        if parameters.get("apiGroup").is_some() {
+            doc.field(1, "APIGroup", text(parameters, "/apiGroup"));
+        }
+        doc.field(1, "Kind", text(parameters, "/kind"));
+        doc.field(1, "Name", text(parameters, "/name"));
+    }
+}
 
 /// An Ingress's page without its events.
-pub fn write_ingress(doc: &mut Doc, ingress: &Value) {
+pub fn write_ingress(doc: &mut Doc, ingress: &Value, answers: &Answers) {
+    let backend_text = |backend: &Value| backend_text(backend, answers);
     doc.field(0, "Name", text(ingress, "/metadata/name"));
     doc.map(0, "Labels", ingress, "/metadata/labels");
     doc.field(0, "Namespace", text(ingress, "/metadata/namespace"));
@@ -52,7 +97,7 @@ pub fn write_ingress(doc: &mut Doc, ingress: &Value) {
     doc.annotations(0, ingress, "/metadata/annotations");
 }
 
-fn backend_text(backend: &Value) -> String {
+fn backend_text(backend: &Value, answers: &Answers) -> String {
     if let Some(resource) = backend.get("resource") {
         let group = text(resource, "/apiGroup");
         return format!(
@@ -62,7 +107,17 @@ fn backend_text(backend: &Value) -> String {
         );
     }
     let port = backend.pointer("/service/port/number").or_else(|| backend.pointer("/service/port/name"));
-    format!("{}:{}", text(backend, "/service/name"), scalar(port))
+    let name = text(backend, "/service/name");
+    let Some(service) = answers.of("services").iter().find(|service| service.name() == name) else {
+        return format!("{name}:{} (<error: services {name:?} not found>)", scalar(port));
+    };
+    let meant = list(service.as_value(), "/spec/ports")
+        .iter()
+        .find(|one| port.is_some() && (one.get("port") == port || one.get("name") == port));
+    let port_name = meant.map_or("", |one| text(one, "/name"));
+    let own = answers.of("endpointslices").iter();
+    let slices: Vec<Object> = own.filter(|slice| slice.label(SERVICE_NAME) == Some(name)).cloned().collect();
+    format!("{name}:{} ({})", scalar(port), ready_endpoints(&slices, port_name))
 }
 
 /// A NetworkPolicy's page.

@@ -165,7 +165,8 @@ fn toleration_text(toleration: &Value) -> String {
     line
 }
 
-fn spread_constraints(constraints: &[Value]) -> Vec<String> {
+/// Spread constraints in the order of their keys, a line each.
+pub fn spread_constraints(constraints: &[Value]) -> Vec<String> {
     let mut sorted: Vec<&Value> = constraints.iter().collect();
     sorted.sort_by_key(|constraint| text(constraint, "/topologyKey"));
     sorted

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::access::{list, text};
 use super::container::{Field, write_containers};
 use super::doc::Doc;
-use super::pod::tolerations;
+use super::pod::{spread_constraints, tolerations};
 use super::volume::write_volumes;
 
 /// Writes `Pod Template:` and what is in it.
@@ -28,6 +28,10 @@ pub fn write(doc: &mut Doc, template: &Value) {
     }
     write_containers(doc, "  ", "Containers", list(template, "/spec/containers"), &[], &Field::unknown());
     write_volumes(doc, "  ", list(template, "/spec/volumes"));
+    let spread = spread_constraints(list(template, "/spec/topologySpreadConstraints"));
+    if !spread.is_empty() {
+        doc.multiline(1, "Topology Spread Constraints", &spread);
+    }
     let class = text(template, "/spec/priorityClassName");
     if !class.is_empty() {
         doc.field(1, "Priority Class Name", class);

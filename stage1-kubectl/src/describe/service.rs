@@ -100,7 +100,7 @@ fn write_port(doc: &mut Doc, port: &Value, slices: &[Object]) {
 }
 
 /// Ready addresses of the port of this name, the first few spelled out.
-fn ready_endpoints(slices: &[Object], port_name: &str) -> String {
+pub(super) fn ready_endpoints(slices: &[Object], port_name: &str) -> String {
     let mut shown = Vec::new();
     let mut count = 0;
     for slice in slices.iter().map(Object::as_value) {
@@ -118,7 +118,8 @@ fn ready_endpoints(slices: &[Object], port_name: &str) -> String {
     }
     let more =
         if count > MAX_ENDPOINTS { format!(" + {} more...", count - MAX_ENDPOINTS) } else { String::new() };
-    or_none(&format!("{}{more}", shown.join(","))).to_owned()
+    // Slices without a ready endpoint show nothing, no slice at all is said.
+    if slices.is_empty() { "<none>".to_owned() } else { format!("{}{more}", shown.join(",")) }
 }
 
 fn host_port(address: &str, port: i64) -> String {

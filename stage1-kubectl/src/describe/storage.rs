@@ -63,8 +63,8 @@ fn write_node_affinity(doc: &mut Doc, volume: &Value) {
     if terms.is_empty() {
         return doc.field(0, "Node Affinity", "<none>");
     }
-    doc.line(0, "Node Affinity:");
-    doc.line(1, "Required Terms:");
+    doc.field(0, "Node Affinity", "");
+    doc.field(1, "Required Terms", "");
     for (at, term) in terms.iter().enumerate() {
         let expressions: Vec<String> = list(term, "/matchExpressions")
             .iter()

@@ -141,7 +141,8 @@ fn write_pods_status(doc: &mut Doc, object: &Object, answers: &Answers) {
 /// A DaemonSet's page without its events.
 pub fn write_daemon_set(doc: &mut Doc, object: &Object, answers: &Answers) {
     let value = object.as_value();
-    doc.head(value);
+    // Its namespace isn't on this page.
+    doc.field(0, "Name", text(value, "/metadata/name"));
     doc.field(0, "Selector", &selector_text(value.pointer("/spec/selector")));
     doc.field(0, "Node-Selector", &map_text(value, "/spec/template/spec/nodeSelector"));
     doc.labels_and_annotations(value);

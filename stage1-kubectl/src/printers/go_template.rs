@@ -81,8 +81,17 @@ mod tests {
         for (template, wanted) in cases {
             assert_eq!(render(template, &value), Ok(wanted.to_string()), "{template}");
         }
-        for broken in ["{{range .a}}", "{{.a", "{{end}}", "{{nofunction .a}}", "{{\"a}}"] {
-            assert!(render(broken, &value).is_err(), "{broken}");
+        for (broken, why) in [
+            ("{{range .a}}", "1: unexpected EOF"),
+            ("{{.a", "1: unclosed action"),
+            ("a\n{{end}}", "2: unexpected {{end}}"),
+            ("{{else}}", "1: unexpected {{else}}"),
+            ("{{nofunction .a}}", "1: function \"nofunction\" not defined"),
+            ("\n\n{{\"a}}", "3: unterminated quoted string"),
+            ("{{if}}x{{end}}", "1: missing value for if"),
+        ] {
+            let wanted = format!("error parsing template {broken}, template: output:{why}");
+            assert_eq!(render(broken, &value), Err(wanted));
         }
     }
 }

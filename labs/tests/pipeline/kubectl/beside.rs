@@ -145,7 +145,17 @@ fn answer(pipeline: &Pipeline, program: &Path, arguments: &[String]) -> String {
         .output()
         .unwrap();
     let code = output.status.code().unwrap_or(-1);
-    format!("code {code}\n{}\nstderr:\n{}", text(&output.stdout), text(&output.stderr))
+    let (mut out, mut err) = (text(&output.stdout), text(&output.stderr));
+    // An exec has an id of its own each time.
+    let id = regex::Regex::new("[0-9a-f]{64}").unwrap();
+    err = id.replace_all(&err, "ID").into_owned();
+    // Limits of several resources come out of a map there.
+    if arguments.contains(&"describe".to_owned()) && out.contains("Default Limit") {
+        let mut lines: Vec<&str> = out.lines().collect();
+        lines.sort_unstable();
+        out = lines.join("\n");
+    }
+    format!("code {code}\n{out}\nstderr:\n{err}")
 }
 
 /// The lines that only one of the two has.

@@ -55,7 +55,7 @@ pub struct EditLastAppliedArgs {
 /// An object without a last manifest, the editor, or the server.
 pub async fn run(ctx: &Context, args: EditLastAppliedArgs) -> Result<(), Failure> {
     let json = is_json(&args.print)?;
-    let selection = Selection { all: true, ..Selection::default() };
+    let selection = Selection { unnamed: true, ..Selection::default() };
     let targets = builder::targets(ctx, &args.arguments, &args.files, &selection).await?;
     let mut kept = Vec::new();
     for target in &targets {

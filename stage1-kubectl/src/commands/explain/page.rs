@@ -27,11 +27,7 @@ pub fn render(
 ) -> Result<String, String> {
     let schemas = Schemas(document["components"]["schemas"].as_object());
     let kind = schemas.of_kind(gvk).ok_or_else(|| format!("GVR ({gvk}) not found in OpenAPI schema"))?;
-    let mut page = match gvk.group.as_str() {
-        "" => String::new(),
-        group => format!("GROUP:      {group}\n"),
-    };
-    page += &format!("KIND:       {}\nVERSION:    {}\n\n", gvk.kind, gvk.version);
+    let mut page = head(gvk);
     let mut schema = kind;
     for (at, name) in path.iter().enumerate() {
         let properties = schemas.properties(schema);
@@ -53,6 +49,15 @@ pub fn render(
         page += &format!("FIELDS:\n{fields}");
     }
     Ok(page + "\n")
+}
+
+/// The head of a page.
+pub fn head(gvk: &GroupVersionKind) -> String {
+    let group = match gvk.group.as_str() {
+        "" => String::new(),
+        group => format!("GROUP:      {group}\n"),
+    };
+    format!("{group}KIND:       {}\nVERSION:    {}\n\n", gvk.kind, gvk.version)
 }
 
 struct Schemas<'a>(Option<&'a Map<String, Value>>);
