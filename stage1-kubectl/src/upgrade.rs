@@ -250,11 +250,16 @@ where
 {
     let mut error_channel = Vec::new();
     let local = |e: std::io::Error| ClientError::interrupted("", &e);
+    // Who ends in order says how the command ended, or says goodbye at least.
+    let mut in_order = false;
     while let Some(received) = source.next().await {
         let data = match received {
             Ok(Message::Binary(data)) => data,
             Ok(Message::Text(text)) => Bytes::from(text),
-            Ok(Message::Close(_)) => break,
+            Ok(Message::Close(_)) => {
+                in_order = true;
+                break;
+            }
             Ok(_) => continue,
             Err(WsError::ConnectionClosed) => break,
             Err(error) if error_channel.is_empty() => return Err(ClientError::interrupted("", &error)),
@@ -273,7 +278,10 @@ where
             _ => {}
         }
     }
-    Ok(outcome(&error_channel))
+    match in_order || !error_channel.is_empty() {
+        true => Ok(outcome(&error_channel)),
+        false => Err(ClientError::interrupted("", &WsError::ConnectionClosed)),
+    }
 }
 
 #[cfg(test)]

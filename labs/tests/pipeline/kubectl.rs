@@ -191,9 +191,9 @@ fn in_cluster(pipeline: &Pipeline, web: &str) {
     };
     let who = inside("auth whoami -o jsonpath={.status.userInfo.username}").0;
     assert_eq!(who, "system:serviceaccount:default:default");
-    let (_, why, code) = inside("get pods");
+    let (out, why, code) = inside("get pods");
     let words = "Error from server (Forbidden): pods is forbidden: User \"system:serviceaccount:default:default\" cannot list resource \"pods\"";
-    assert!(code == 1 && why.starts_with(words), "{why}");
+    assert!(code == 1 && why.starts_with(words), "exit code {code}: {out}{why}");
 }
 
 fn attach(pipeline: &Pipeline) {

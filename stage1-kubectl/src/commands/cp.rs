@@ -159,9 +159,22 @@ async fn copy_to_pod(
     let writer = File::from(sender.into_blocking_fd()?);
     let (from, name) = (local.to_string(), name.to_string());
     let packing = tokio::task::spawn_blocking(move || archive::pack(Path::new(&from), &name, writer));
-    let outcome = remote(ctx, pod, &container, &command, Some(receiver), tokio::io::stdout()).await?;
-    ended(outcome)?;
-    match packing.await {
+    let outcome = remote(ctx, pod, &container, &command, Some(receiver), tokio::io::stdout()).await;
+    let packed = packing.await;
+    match outcome {
+        Ok(Outcome::Success) => {}
+        Ok(other) => return ended(other),
+        Err(failure) => {
+            // What we sent to a side that was gone can take its last words with it. A program that isn't there says so again.
+            let nothing = None::<tokio::io::Empty>;
+            let again = remote(ctx, pod, &container, &["tar", "--help"], nothing, tokio::io::sink()).await;
+            return match again {
+                Ok(failed @ Outcome::Failed(_)) => ended(failed),
+                _ => Err(failure),
+            };
+        }
+    }
+    match packed {
         Ok(packed) => Ok(packed.map_err(|e| Failure::message(e.to_string()))?),
         Err(_) => Err(Failure::message("packing the files was interrupted")),
     }

@@ -221,6 +221,8 @@ async fn change_one(
     };
     let removed = changes.iter().all(|(_, value)| value.is_none());
     let done = match (what, changed, removed) {
+        // An object without labels gets an empty map, which counts as a change.
+        (What::Label, false, true) if before.get("/metadata/labels").is_none() => "labeled",
         (What::Label, false, _) => "not labeled",
         (What::Label, true, true) => "unlabeled",
         (What::Label, true, false) => "labeled",

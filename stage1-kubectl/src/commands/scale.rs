@@ -77,18 +77,15 @@ pub async fn run(ctx: &Context, args: ScaleArgs) -> Result<(), Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    let mut scaled = 0;
+    let there = found.len();
     for (target, object) in found {
         match scale(ctx, &args, dry_run, &target).await {
-            Ok(()) => {
-                scaled += 1;
-                print_result(ctx, output.as_ref(), &object, "scaled", dry_run)?;
-            }
+            Ok(()) => print_result(ctx, output.as_ref(), &object, "scaled", dry_run)?,
             Err(failure) => failures.push(failure),
         }
     }
     // Where nothing is there to be scaled, that is what is said first.
-    if let ([Failure::Client(ClientError::Api(status))], 0) = (failures.as_slice(), scaled)
+    if let ([Failure::Client(ClientError::Api(status))], 0) = (failures.as_slice(), there)
         && status.code == 404
     {
         return Err(Failure::message(format!("no objects passed to scale {}", status.message)));

@@ -149,8 +149,12 @@ fn answer(pipeline: &Pipeline, program: &Path, arguments: &[String]) -> String {
     // An exec has an id of its own each time.
     let id = regex::Regex::new("[0-9a-f]{64}").unwrap();
     err = id.replace_all(&err, "ID").into_owned();
-    // Limits of several resources come out of a map there.
-    if arguments.contains(&"describe".to_owned()) && out.contains("Default Limit") {
+    // Limits of several resources come out of a map there, and events of one second in any order.
+    let line = arguments.join(" ");
+    let any_order = line.starts_with("describe") && out.contains("Default Limit")
+        || line.starts_with("events")
+        || line.starts_with("get events --sort-by");
+    if any_order {
         let mut lines: Vec<&str> = out.lines().collect();
         lines.sort_unstable();
         out = lines.join("\n");
