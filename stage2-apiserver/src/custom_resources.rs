@@ -21,11 +21,11 @@
 //!    built-in one; only who may write definitions, an administrator, can make them more.
 //!
 //! # In Kubernetes
-//! `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`. Left out: conversion by webhook (objects are converted as by
-//! strategy `None`).
+//! `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`.
 
 pub mod cleanup; // a definition goes: its objects go first
 pub mod columns; // what `kubectl get` prints
+pub mod conversion; // a program outside makes one version of another
 pub mod controller; // names are accepted, kinds become served
 pub mod decode; // a body becomes an object
 pub mod defaulting; // absent fields get their defaults
@@ -59,6 +59,7 @@ use crate::store::{Store, Stores};
 use crate::watch_cache::At;
 
 use columns::Columns;
+use conversion::Conversion;
 use structural::Schema;
 
 // ANCHOR: custom-kind
@@ -76,6 +77,8 @@ pub struct CustomKind {
     pub has_defaults: bool,
     /// Whether a stored object may have to be changed before it is served: another version, or a newer default.
     pub is_converted: bool,
+    /// The program that converts between versions; `None`: only the version's name changes.
+    pub conversion: Option<Arc<Conversion>>,
     /// Nothing is pruned: definitions from before schemas were required.
     pub preserves_unknown_fields: bool,
     /// The types that server-side apply merges by.
@@ -115,13 +118,27 @@ impl CustomKind {
         let sibling = self.siblings.iter().find(|info| info.group_version() == version);
         match sibling.and_then(|info| info.custom_kind()) {
             Some(kind) => kind.converted(served, &version),
-            None => self.converted(served, &version),
+            // Stored in a version that isn't served: its schema isn't known here.
+            None => match self.made_of(&served, &version) {
+                Some(made) => (*made).clone(),
+                None => self.converted(served, &version),
+            },
         }
     }
 
-    /// The version changes its name; what the new one doesn't know is dropped, what it has defaults for is filled.
+    /// What the definition's program made of an object.
+    fn made_of(&self, object: &Object, api_version: &str) -> Option<Arc<Object>> {
+        let conversion = self.conversion.as_ref().filter(|_| object.api_version() != api_version)?;
+        conversion.find(object, api_version)
+    }
+
+    /// The program's object, or the same one with another version's name; what the new version doesn't know is dropped, what it has
+    /// defaults for is filled.
     fn converted(&self, object: Object, api_version: &str) -> Object {
-        let mut value = object.into_value();
+        let mut value = match self.made_of(&object, api_version) {
+            Some(made) => made.as_value().clone(),
+            None => object.into_value(),
+        };
         value["apiVersion"] = json!(api_version);
         if !self.preserves_unknown_fields {
             prune::prune(&mut value, &self.schema);

@@ -139,6 +139,14 @@ impl Webhook {
         hooks.into_iter().flatten().map(|hook| Webhook::read(configuration.name(), hook)).collect()
     }
 
+    /// A program that is asked for something else than admission: only where it is matters.
+    pub fn of_client_config(name: &str, config: &Value) -> Webhook {
+        Webhook::read(
+            name,
+            &serde_json::json!({ "name": name, "clientConfig": config, "timeoutSeconds": 30 }),
+        )
+    }
+
     fn read(configuration: &str, hook: &Value) -> Webhook {
         let text = |pointer: &str| hook.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
         let number =

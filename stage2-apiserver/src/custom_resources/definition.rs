@@ -21,6 +21,7 @@ use serde_json::Value;
 use stage1_kubectl::object::Object;
 
 use super::columns::Columns;
+use super::conversion::Conversion;
 use super::structural::Schema;
 use super::{CustomKind, Scale, rules};
 use crate::managed_fields::field_types::structural;
@@ -61,9 +62,11 @@ pub fn kinds(
     let infos: Vec<&'static ResourceInfo> =
         served.iter().map(|version| intern(&names_of(*version))).collect();
     let is_only = versions.len() == 1;
+    let conversion = Conversion::of(definition).filter(|_| !is_only);
     let make = |(version, info): (&&Value, &&'static ResourceInfo)| {
         let mut kind = custom_kind(definition, version, info, infos.clone());
         kind.is_converted = kind.has_defaults || !is_only;
+        kind.conversion = conversion.clone();
         Arc::new(kind)
     };
     served.iter().zip(&infos).map(make).collect()
@@ -103,6 +106,7 @@ fn custom_kind(
         object_type: structural::object_type(&published),
         has_defaults: schema.has_defaults(),
         is_converted: true,
+        conversion: None,
         preserves_unknown_fields: flag(child(definition.as_value(), "spec"), "preserveUnknownFields"),
         schema,
         published,

@@ -2,7 +2,8 @@
 //!
 //! An Event is one thing with two dresses: `core/v1` (involvedObject, message) and `events.k8s.io/v1` (regarding, note). A
 //! HorizontalPodAutoscaler of `v1` has one CPU target where `v2` has a list of metrics. Everything else is stored as it is served.
-//! Custom kinds do it themselves ([`crate::custom_resources`]): the version changes its name, and what it doesn't know is pruned.
+//! Custom kinds do it themselves ([`crate::custom_resources`]): the version changes its name, and what it doesn't know is pruned. Where
+//! a program outside converts them, [`prepare`] asks it beforehand.
 //!
 //! # Invariants
 //! 1. There and back is the identity for what both versions can say.
@@ -10,13 +11,18 @@
 //! # In Kubernetes
 //! `pkg/apis/events/v1/conversion.go`, `pkg/apis/autoscaling/v1/conversion.go`. Left out: the annotations in which v1
 //! autoscalers keep what v1 can't say.
+#![expect(clippy::disallowed_methods, reason = "shell: makes uids of questions")]
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
+use stage1_kubectl::status::Status;
+use uuid::Uuid;
 
+use crate::custom_resources::conversion;
 use crate::registry::ResourceInfo;
+use crate::server::ApiServer;
 
 /// Names of an event's fields: stored (core/v1), served (events.k8s.io/v1).
 const EVENT_FIELDS: [(&str, &str); 7] = [
@@ -35,6 +41,56 @@ pub fn is_converted(resource: &ResourceInfo) -> bool {
         return kind.is_converted;
     }
     resource.storage.is_some_and(|s| (s.group, s.version) != (resource.group, resource.version))
+}
+
+/// Has objects converted that are about to be served, or (`to` the stored version) to be stored, where that is a program's work.
+///
+/// # Errors
+/// 500 when the program can't be asked, or its answer is none.
+pub async fn prepare(
+    server: &ApiServer,
+    resource: &ResourceInfo,
+    objects: &[&Object],
+    to: &str,
+) -> Result<(), Status> {
+    let Some(kind) = resource.custom_kind() else { return Ok(()) };
+    let Some(conversion) = &kind.conversion else { return Ok(()) };
+    let missing = || -> Vec<&Object> {
+        let is_missing =
+            |object: &&&Object| object.api_version() != to && conversion.find(object, to).is_none();
+        objects.iter().filter(is_missing).copied().collect()
+    };
+    if missing().is_empty() {
+        return Ok(());
+    }
+    let _asking = conversion.asking.lock().await;
+    // Somebody may have asked the same meanwhile.
+    let sent = missing();
+    let Some(first) = sent.first() else { return Ok(()) };
+    let uid = Uuid::new_v4().to_string();
+    let question = conversion::review(&uid, to, &sent);
+    let answer = server.webhooks.caller.call(&conversion.webhook, &server.stores, &question).await;
+    let made = answer
+        .map_err(|why| conversion::not_asked(first, &why))
+        .and_then(|answer| conversion::converted(&uid, to, &sent, &answer))
+        .map_err(|why| Status::failure(500, "", why))?;
+    conversion.keep(&sent, to, made);
+    Ok(())
+}
+
+/// [`prepare`] for objects that are about to be served.
+///
+/// # Errors
+/// As [`prepare`].
+pub async fn prepare_served(
+    server: &ApiServer,
+    resource: &ResourceInfo,
+    objects: &[&Object],
+) -> Result<(), Status> {
+    if resource.custom.is_none() {
+        return Ok(());
+    }
+    prepare(server, resource, objects, &resource.group_version()).await
 }
 
 /// The object as the resource serves it.

@@ -47,6 +47,7 @@ const COLLECTION_WORKERS: usize = 8;
 pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
     let options = read_options(routed, body)?;
     let outcome = delete(routed, &routed.context.info.name, &options).await?;
+    convert::prepare_served(&routed.context.server, routed.resource, &[&outcome.object().object]).await?;
     Ok(match outcome {
         Deleted::Removed(last) if returns_object(routed.resource) => {
             routed.answer(StatusCode::OK, &last.object)
@@ -73,6 +74,7 @@ pub async fn handle_collection(routed: &Routed<'_>, body: &Bytes) -> Result<Answ
                 match delete(routed, item.object.name(), options).await {
                     Ok(deleted) => {
                         let object = &deleted.object().object;
+                        convert::prepare_served(&routed.context.server, routed.resource, &[object]).await?;
                         Ok(Some(convert::to_served(routed.resource, object).into_owned().into_value()))
                     }
                     Err(status) if status.code == 404 => Ok(None),
@@ -118,6 +120,7 @@ async fn admitted(
     current: &CachedObject,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
+    convert::prepare_served(&routed.context.server, routed.resource, &[&current.object]).await?;
     let served = convert::to_served(routed.resource, &current.object);
     admit::delete(routed.context, attributes, &served, &options.to_value()).await
 }

@@ -36,6 +36,8 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&routed.context.query, false)?;
     check_field_selector(routed.resource, &options.field_selector)?;
     let listed = list(routed, &options).await?;
+    let objects: Vec<&Object> = listed.items.iter().map(|item| &item.object).collect();
+    convert::prepare_served(&routed.context.server, routed.resource, &objects).await?;
     Ok(render(routed, &listed))
 }
 

@@ -36,6 +36,7 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
             let store = routed.context.server.stores.of(routed.resource);
             let name = &routed.context.info.name;
             let found = store.get(routed.context.namespace(), name, At::Consistent).await?;
+            convert::prepare_served(&routed.context.server, routed.resource, &[&found.object]).await?;
             scale_of(routed.resource, &convert::to_served(routed.resource, &found.object))
         }
         verb => write(routed, body, verb == "patch").await?,

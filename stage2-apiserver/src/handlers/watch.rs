@@ -41,7 +41,7 @@ use crate::registry::ResourceInfo;
 use crate::storage::Revision;
 use crate::table::render_table;
 use crate::watch_cache::cached_object::bookmark;
-use crate::watch_cache::{At, CacheEvent, WatchOptions, WatchStart};
+use crate::watch_cache::{At, CacheEvent, CacheStream, WatchOptions, WatchStart};
 
 /// Watches without `timeoutSeconds` end after this long, up to twice: all at once would be a stampede.
 const MIN_REQUEST_TIMEOUT_SECONDS: u64 = 1800;
@@ -74,7 +74,10 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
     let frames: Frames = match cache.watch(watch).await {
         Ok(events) => {
             let encoder = Encoder::new(routed);
-            Box::pin(encoder.frames(events))
+            match routed.resource.custom_kind().is_some_and(|kind| kind.conversion.is_some()) {
+                true => Box::pin(encoder.frames(prepared(routed, events))),
+                false => Box::pin(encoder.frames(events.map(Ok))),
+            }
         }
         Err(status) if status.code == 410 => {
             Box::pin(stream::once(future::ready(error_frame(routed.negotiated.format, &status))))
@@ -82,6 +85,27 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
         Err(status) => return Err(status),
     };
     Ok(answer(routed, frames, Duration::from_secs(seconds)))
+}
+
+/// Events whose objects a program has converted; the first that it can't ends the watch.
+fn prepared(
+    routed: &Routed<'_>,
+    events: CacheStream,
+) -> impl Stream<Item = Result<CacheEvent, Status>> + Send + use<> {
+    let (server, resource) = (routed.context.server.clone(), routed.resource);
+    let prepared = events.then(move |event| {
+        let server = server.clone();
+        async move {
+            if let CacheEvent::Object(_, cached) = &event {
+                convert::prepare_served(&server, resource, &[&cached.object]).await?;
+            }
+            Ok(event)
+        }
+    });
+    prepared.scan(false, |is_over, item: Result<CacheEvent, Status>| {
+        let last = std::mem::replace(is_over, item.is_err());
+        future::ready((!last).then_some(item))
+    })
 }
 
 /// Where the client left off.
@@ -136,8 +160,14 @@ impl Encoder {
         Self { resource: routed.resource, format, transform, view: routed.view(), headers_sent: false }
     }
 
-    fn frames(mut self, events: impl Stream<Item = CacheEvent> + Send) -> impl Stream<Item = Bytes> + Send {
-        events.map(move |event| self.frame(&event))
+    fn frames(
+        mut self,
+        events: impl Stream<Item = Result<CacheEvent, Status>> + Send,
+    ) -> impl Stream<Item = Bytes> + Send {
+        events.map(move |event| match event {
+            Ok(event) => self.frame(&event),
+            Err(status) => error_frame(self.format, &status),
+        })
     }
 
     fn frame(&mut self, event: &CacheEvent) -> Bytes {

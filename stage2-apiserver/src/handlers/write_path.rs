@@ -93,6 +93,15 @@ impl WriteRequest<'_> {
         }
     }
 
+    /// The object as it is stored.
+    async fn to_stored(&self, object: Object) -> Result<Object, Status> {
+        if self.resource.custom.is_some() {
+            let version = self.resource.storage_api_version();
+            convert::prepare(&self.context.server, self.resource, &[&object], &version).await?;
+        }
+        Ok(convert::to_stored(self.resource, object))
+    }
+
     fn is_service(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "services"
     }
@@ -162,13 +171,14 @@ async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books)
             let attributes = request.attributes(Operation::Create, request.resource.gvk());
             policy::reserve_quota(request.context, &attributes, &object, None).await?;
         }
-        let stored = convert::to_stored(request.resource, object);
+        let stored = request.to_stored(object).await?;
         let allocation = allocation.on_its_way();
         let outcome = request.store().create(stored, request.dry_run).await;
         allocation.settle(&outcome, request.dry_run);
         match outcome {
             Ok(created) => {
                 fresh::gates_have_heard(request, &created).await;
+                convert::prepare_served(&server, request.resource, &[&created.object]).await?;
                 let mut object = committed(request, &created);
                 if request.dry_run && !sent.resource_version().is_empty() {
                     // Nothing gave it another one.
@@ -278,13 +288,15 @@ async fn update_with(
         // Somebody else was faster: what the try before took isn't stored.
         let lost: Result<(), Status> = Err(Status::modified("services", &request.name));
         std::mem::replace(&mut *last_try.lock(), Allocation::none(allocators)).settle(&lost, dry_run);
+        convert::prepare_served(&request.context.server, request.resource, &[&cached.object]).await?;
         let current = convert::to_served(request.resource, &cached.object).into_owned();
         let mut new = change(&current)?;
         check_version(request, &new, &cached)?;
         new.set_resource_version(current.resource_version());
         let allocation = gates_of_update(request, &mut new, &current, books).await?;
+        let stored = request.to_stored(new).await?;
         *last_try.lock() = allocation.on_its_way();
-        Ok(convert::to_stored(request.resource, new))
+        Ok(stored)
     };
     let outcome = request.store().update(request.namespace(), &request.name, dry_run, through_gates).await;
     std::mem::replace(&mut *last_try.lock(), Allocation::none(allocators)).settle(&outcome, dry_run);
@@ -293,6 +305,7 @@ async fn update_with(
         allocators.lock().release(&last.object);
     }
     fresh::gates_have_heard(request, updated.object()).await;
+    convert::prepare_served(&request.context.server, request.resource, &[&updated.object().object]).await?;
     Ok(committed(request, updated.object()))
 }
 
