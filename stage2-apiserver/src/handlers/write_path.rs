@@ -276,7 +276,6 @@ pub async fn update_applied(request: &WriteRequest<'_>, change: &Change<'_>) -> 
     update_with(request, change, Books::Done).await
 }
 
-// ANCHOR: update-path
 async fn update_with(
     request: &WriteRequest<'_>,
     change: &Change<'_>,
@@ -309,6 +308,7 @@ async fn update_with(
     Ok(committed(request, updated.object()))
 }
 
+// ANCHOR: update-path
 /// Mutate → prepare → validate → validating admission.
 async fn gates_of_update<'a>(
     request: &WriteRequest<'a>,
