@@ -122,7 +122,7 @@ fn no_command_writes_in_a_dry_run() {
                     .args(command)
                     .args([how, "--server", &server.url])
                     .args(flags)
-                    .env("KUBECONFIG", "/nonexistent")
+                    .env("KUBECONFIG", "/nonexistent/kubeconfig")
                     .env("HOME", dir.path())
                     .output();
                 String::from_utf8_lossy(&kubectl.unwrap().stderr).into_owned()
@@ -169,7 +169,7 @@ fn what_has_no_dry_run_says_so_in_kubectls_words() {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl"))
             .args(args)
             .args(["-f", file, "--server", "http://127.0.0.1:1"])
-            .env("KUBECONFIG", "/nonexistent")
+            .env("KUBECONFIG", "/nonexistent/kubeconfig")
             .env("HOME", dir.path())
             .output()
             .unwrap();

@@ -99,7 +99,9 @@ fn code(answer: Result<Value, stage1_kubectl::client::ClientError>) -> Value {
 async fn command_output(here: &Here, namespace: &str, args: &[&str]) -> Value {
     let mut command = tokio::process::Command::new(&here.kubectl);
     command.args(args[..1].iter()).args(["-n", namespace]).args(&args[1..]);
-    command.env("KUBECONFIG", &here.kubeconfig).env("HOME", "/nonexistent").kill_on_drop(true);
+    // Where it may keep what it learned of the server.
+    let home = here.kubeconfig.parent().unwrap();
+    command.env("KUBECONFIG", &here.kubeconfig).env("HOME", home).kill_on_drop(true);
     let run = tokio::time::timeout(std::time::Duration::from_secs(40), command.output());
     let Ok(Ok(out)) = run.await else { return json!("did not end in 40 s") };
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
