@@ -29,6 +29,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 mod api;
 mod config;
+mod connection;
 mod credentials;
 mod dial;
 pub mod download;
@@ -43,6 +44,7 @@ mod upgrade;
 pub use crate::request::{DeleteParams, ListParams, Patch, WatchParams};
 pub use api::{Api, ApiObject, List, ListMeta};
 pub use config::{ClientConfig, Impersonate, WarningHandler};
+pub use connection::{BoxedIo, Dial, Io};
 pub use error::{ClientError, ConnectionProblem, TlsProblem};
 pub use upgrade::UpgradedIo;
 
@@ -79,7 +81,8 @@ impl Client {
     /// [`ClientError::Config`] for an address or credentials that can't be used.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let tls = crate::tls::client_config(&config.tls).map_err(|e| ClientError::Config(e.to_string()))?;
-        let dialer = dial::Dialer::new(&config.server, config.proxy_url.as_deref())?;
+        let dialer =
+            dial::Dialer::new(&config.server, config.proxy_url.as_deref())?.with(config.dial.clone());
         let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         if let Some(name) = &config.tls_server_name {
             let name = rustls_pki_types::ServerName::try_from(name.clone());

@@ -31,7 +31,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::Value;
-use stage1_kubectl::client::{Client, ClientConfig, ClientError};
+use stage1_kubectl::client::{Client, ClientConfig, ClientError, Dial};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::tls::TlsOptions;
 
@@ -50,6 +50,7 @@ const MAX_DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Connections to other API servers, what we show there, and what they said that they serve.
 pub struct Aggregator {
     identity_pem: (Vec<u8>, Vec<u8>),
+    pod_network: Dial,
     clients: Mutex<HashMap<(String, Vec<u8>), Client>>,
     /// The last resource list of each APIService, by its name.
     known: Mutex<HashMap<String, Arc<Value>>>,
@@ -66,9 +67,9 @@ pub struct Target {
 }
 
 impl Aggregator {
-    /// With the certificate and key that say who we are.
-    pub fn new(identity_pem: (Vec<u8>, Vec<u8>)) -> Self {
-        Aggregator { identity_pem, clients: Mutex::default(), known: Mutex::default() }
+    /// With the certificate and key that say who we are, and the way to pods.
+    pub fn new(identity_pem: (Vec<u8>, Vec<u8>), pod_network: Dial) -> Self {
+        Aggregator { identity_pem, pod_network, clients: Mutex::default(), known: Mutex::default() }
     }
 
     /// The way to an APIService's server; `random` chooses among several endpoints.
@@ -100,6 +101,7 @@ impl Aggregator {
             insecure_skip_verify: insecure,
         };
         config.tls_server_name = Some(name.to_owned());
+        config.dial = Some(self.pod_network.clone());
         config.max_response_bytes = Some(MAX_DOCUMENT_BYTES);
         config.http1_only = true;
         let client = Client::new(config)?;

@@ -29,6 +29,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::{Mutex, RwLock};
 use rustls_pki_types::CertificateDer;
+use stage1_kubectl::client::Dial;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +76,9 @@ pub struct ApiServer {
     /// Other API servers, and the way to them.
     pub aggregator: Aggregator,
     /// The way to the nodes.
-    pub kubelet: KubeletClient,
+    pub kubelet: Arc<KubeletClient>,
+    /// The way to pods.
+    pub pod_network: Dial,
     /// Who waits when there is too much to do; `None`: only the limit below.
     pub fairness: Option<Fairness>,
     /// How many run at a time.

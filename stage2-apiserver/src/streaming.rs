@@ -18,6 +18,7 @@
 
 pub mod kubelet;
 pub mod logs;
+pub mod pod_network;
 pub mod proxy;
 pub mod translate;
 pub mod tunnel;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use base64::Engine;
 
 use super::ClientError;
+use super::connection::Dial;
 use super::round_trippers::RequestLog;
 use crate::kubeconfig::{self, Config, ConfigError, ExecPlugin, Resolved};
 use crate::tls::TlsOptions;
@@ -44,6 +45,8 @@ pub struct ClientConfig {
     pub tls_server_name: Option<String>,
     /// An HTTP proxy.
     pub proxy_url: Option<String>,
+    /// Another way to hosts than TCP.
+    pub dial: Option<Dial>,
     /// A bearer token.
     pub token: Option<String>,
     /// A file with a bearer token, read again as it is rotated.

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use http::Uri;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::ClientError;
+use super::connection::{BoxedIo, Dial, PoolConnection};
 use super::no_proxy::is_direct;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,9 +31,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_PROXY_ANSWER: usize = 16 << 10;
 
 /// Dials a server.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Dialer {
     proxy: Option<Proxy>,
+    other_way: Option<Dial>,
 }
 
 #[derive(Clone)]
@@ -60,13 +61,24 @@ impl Dialer {
             names.iter().find_map(|name| variable(name)).filter(|_| uses_proxy(server, &excluded))
         };
         let url = proxy_url.filter(|url| !url.is_empty()).map(String::from).or_else(from_environment);
-        Ok(Dialer { proxy: url.as_deref().map(parse).transpose()? })
+        Ok(Dialer { proxy: url.as_deref().map(parse).transpose()?, other_way: None })
+    }
+
+    /// Asks that way first.
+    pub(super) fn with(mut self, other_way: Option<Dial>) -> Self {
+        self.other_way = other_way;
+        self
     }
 
     /// A connection to the host and port of an address.
-    pub(super) async fn dial(&self, uri: &Uri) -> io::Result<TcpStream> {
+    pub(super) async fn dial(&self, uri: &Uri) -> io::Result<BoxedIo> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        if let Some(other_way) = &self.other_way
+            && let Some(connection) = other_way(host, port).await?
+        {
+            return Ok(connection);
+        }
         let (to, at) = self.proxy.as_ref().map_or((host, port), |proxy| (proxy.host.as_str(), proxy.port));
         let connecting = async {
             // What the resolver can't find is told apart from what doesn't answer.
@@ -81,7 +93,7 @@ impl Dialer {
             let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
             proxy.tunnel(&mut stream, &format!("{host}:{port}")).await?;
         }
-        Ok(stream)
+        Ok(Box::pin(stream))
     }
 }
 
@@ -134,9 +146,9 @@ fn uses_proxy(server: &str, excluded: &str) -> bool {
 }
 
 impl tower_service::Service<Uri> for Dialer {
-    type Response = TokioIo<TcpStream>;
+    type Response = PoolConnection;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<TcpStream>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<PoolConnection>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -144,7 +156,7 @@ impl tower_service::Service<Uri> for Dialer {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let dialer = self.clone();
-        Box::pin(async move { dialer.dial(&uri).await.map(TokioIo::new) })
+        Box::pin(async move { dialer.dial(&uri).await.map(PoolConnection::new) })
     }
 }
 

@@ -7,7 +7,6 @@
 //! # In Kubernetes
 //! `client-go/transport/{spdy,websocket}`.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,16 +14,12 @@ use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::connection::BoxedIo;
 use super::{Client, ClientError, response, switched};
 
 /// The byte stream after the switch.
 pub type UpgradedIo = TokioIo<hyper::upgrade::Upgraded>;
-
-/// TCP with or without TLS.
-trait Io: AsyncRead + AsyncWrite + Send {}
-impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
 
 impl Client {
     /// Sends a request with `Connection: Upgrade` and takes the connection over.
@@ -61,14 +56,14 @@ impl Client {
         Ok((response.map(drop), TokioIo::new(upgraded)))
     }
 
-    async fn dial(&self, uri: &http::Uri) -> Result<Pin<Box<dyn Io>>, ClientError> {
+    async fn dial(&self, uri: &http::Uri) -> Result<BoxedIo, ClientError> {
         let config = &self.inner.config;
         let lost = |e: std::io::Error| ClientError::from_connection(&config.server, &e);
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let secure = uri.scheme_str() == Some("https");
         let tcp = self.inner.dialer.dial(uri).await.map_err(lost)?;
         if !secure {
-            return Ok(Box::pin(tcp));
+            return Ok(tcp);
         }
         let mut tls =
             crate::tls::client_config(&config.tls).map_err(|e| ClientError::Config(e.to_string()))?;

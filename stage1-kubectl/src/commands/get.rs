@@ -173,7 +173,8 @@ async fn fetch(
         }
         match client.request::<Value>(request.clone()).await {
             Ok(mut value) => {
-                follow_chunks(client, &request, &mut value).await?;
+                forget_unshown(&mut value, args);
+                follow_chunks(client, &request, &mut value, args).await?;
                 answers.push(Answer { value, resource, single });
             }
             Err(error) if error.is_not_found() && args.ignore_not_found => {}
@@ -189,6 +190,7 @@ async fn follow_chunks(
     client: &crate::client::Client,
     first: &http::Request<bytes::Bytes>,
     value: &mut Value,
+    args: &GetArgs,
 ) -> Result<(), Failure> {
     while let Some(token) = value["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(String::from)
     {
@@ -198,6 +200,7 @@ async fn follow_chunks(
         *request.uri_mut() =
             uri.parse().map_err(|_| Failure::message("the server sent an unusable continue token"))?;
         let mut next: Value = client.request(request).await?;
+        forget_unshown(&mut next, args);
         for field in ["items", "rows"] {
             if let (Some(into), Some(more)) = (value[field].as_array_mut(), next[field].as_array_mut()) {
                 into.append(more);
@@ -206,6 +209,24 @@ async fn follow_chunks(
         value["metadata"] = next["metadata"].take();
     }
     Ok(())
+}
+
+/// Drops what a table's rows carry and no column shows, piece by piece: most of a long list's memory.
+fn forget_unshown(piece: &mut Value, args: &GetArgs) {
+    if piece["kind"] != "Table"
+        || args.sort_by.is_some()
+        || args.show_labels
+        || !args.label_columns.is_empty()
+    {
+        return;
+    }
+    for row in piece["rows"].as_array_mut().into_iter().flatten() {
+        let namespace = row["object"]["metadata"]["namespace"].take();
+        row["object"] = match args.all_namespaces {
+            true => json!({ "metadata": { "namespace": namespace } }),
+            false => Value::Null,
+        };
+    }
 }
 
 /// A table's rows carry no more than metadata, unless the whole objects are asked for.

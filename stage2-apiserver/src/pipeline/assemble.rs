@@ -41,7 +41,7 @@ use crate::registry;
 use crate::server::{self, ApiServer, tls};
 use crate::storage::{Storage, compaction, etcd_api};
 use crate::store::{Stores, event_ttl};
-use crate::streaming::KubeletClient;
+use crate::streaming::{KubeletClient, pod_network};
 use crate::watch_cache::{At, Caches};
 
 /// Caches that admission reads: they are filled before the first request.
@@ -110,6 +110,8 @@ pub async fn assemble(
     let metrics = Metrics::default();
     let (reads, writes) = (flags.max_requests_inflight, flags.max_mutating_requests_inflight);
     let fair = flags.enable_priority_and_fairness;
+    let kubelet = Arc::new(kubelet_client(flags, pki)?);
+    let pod_network = pod_network::dial(stores.clone(), kubelet.clone());
     let server = Arc::new(ApiServer {
         stores,
         customs: customs.clone(),
@@ -117,13 +119,14 @@ pub async fn assemble(
         authorizer,
         admission: admission::Chain::with(&flags.enable_admission_plugins, &flags.disable_admission_plugins),
         policies: Policies::default(),
-        webhooks: Webhooks::default(),
+        webhooks: Webhooks::new(pod_network.clone()),
         allocators: Mutex::new(ServiceAllocators { ips, ports: PortAllocator::new(first, last) }),
-        aggregator: Aggregator::new((
-            front_proxy.certificate_pem.into_bytes(),
-            front_proxy.key_pem.into_bytes(),
-        )),
-        kubelet: kubelet_client(flags, pki)?,
+        aggregator: Aggregator::new(
+            (front_proxy.certificate_pem.into_bytes(), front_proxy.key_pem.into_bytes()),
+            pod_network.clone(),
+        ),
+        kubelet,
+        pod_network,
         fairness: fair.then(|| Fairness::new(reads + writes, metrics.flow.clone())),
         in_flight: if fair { InFlight::unlimited() } else { InFlight::new(reads, writes) },
         metrics,

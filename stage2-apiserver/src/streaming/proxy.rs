@@ -93,8 +93,11 @@ pub async fn handle(routed: &Routed<'_>, request: Request<Incoming>) -> Result<A
     let found = store.get(namespace, &target.name, At::Consistent).await?;
     let client = match routed.resource.resource {
         "nodes" => routed.context.server.kubelet.of_node(&found.object)?,
-        "pods" => plain_client(&target.scheme, &pod_address(&found.object, &target.port)?)?,
-        _ => plain_client(&target.scheme, &service_address(routed, &found.object, &target.port).await?)?,
+        "pods" => plain_client(routed, &target.scheme, &pod_address(&found.object, &target.port)?)?,
+        _ => {
+            let address = service_address(routed, &found.object, &target.port).await?;
+            plain_client(routed, &target.scheme, &address)?
+        }
     };
     let rest = routed.context.info.rest.as_deref().unwrap_or("");
     let query = request.uri().query().map(|q| format!("?{q}")).unwrap_or_default();
@@ -110,10 +113,11 @@ pub async fn handle(routed: &Routed<'_>, request: Request<Incoming>) -> Result<A
     Ok(Response::from_parts(head, body.map_err(|e| Box::new(e) as BoxError).boxed_unsync()))
 }
 
-fn plain_client(scheme: &str, address: &str) -> Result<Client, Status> {
+fn plain_client(routed: &Routed<'_>, scheme: &str, address: &str) -> Result<Client, Status> {
     let mut config = ClientConfig::new(&format!("{scheme}://{address}"));
     config.tls = TlsOptions { insecure_skip_verify: true, ..TlsOptions::default() };
     config.http1_only = true;
+    config.dial = Some(routed.context.server.pod_network.clone());
     Client::new(config).map_err(|e| Status::internal(e.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! The way to a webhook: its address, its connection, and what to say when there is none.
 //!
 //! A Service is resolved to one of its endpoints here, because the API server stands outside of the nodes' networks and their Service
-//! rules; the certificate must still be that of `NAME.NAMESPACE.svc`. Connections are kept and used again.
+//! rules; a pod is reached through its node ([`crate::streaming::pod_network`]); the certificate must still be that of `NAME.NAMESPACE.svc`. Connections are kept and used again.
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/util/webhook/client.go`, `kube-aggregator/pkg/apiserver/resolvers.go` (`NewEndpointServiceResolver`). Errors are Go's,
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use parking_lot::Mutex;
 use serde_json::Value;
-use stage1_kubectl::client::{Client, ClientConfig, ClientError};
+use stage1_kubectl::client::{Client, ClientConfig, ClientError, Dial};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::tls::TlsOptions;
 
@@ -43,12 +43,17 @@ pub struct Target {
 }
 
 /// Calls programs outside by HTTPS.
-#[derive(Default)]
 pub struct Caller {
+    pod_network: Dial,
     clients: Mutex<HashMap<(Target, Vec<u8>), Client>>,
 }
 
 impl Caller {
+    /// With the way to pods.
+    pub fn new(pod_network: Dial) -> Self {
+        Caller { pod_network, clients: Mutex::default() }
+    }
+
     /// Posts a review and gives back the answer's JSON.
     ///
     /// # Errors
@@ -93,6 +98,7 @@ impl Caller {
         let mut config = ClientConfig::new(&target.server).with_user_agent("kube-apiserver-admission");
         config.tls = TlsOptions { ca_pem: Some(ca_pem), ..TlsOptions::default() };
         config.tls_server_name = target.certificate_name.clone();
+        config.dial = Some(self.pod_network.clone());
         config.http1_only = true;
         config.max_response_bytes = Some(MAX_ANSWER_BYTES);
         let client = Client::new(config).map_err(|error| error.to_string())?;

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use stage1_kubectl::client::Dial;
 use stage1_kubectl::object::Object;
 use stage1_kubectl::patch::json::apply_json_patch;
 use stage1_kubectl::status::Status;
@@ -34,7 +35,6 @@ use crate::metrics::webhooks::{CallLabels, FailOpenLabels, RejectionLabels};
 use crate::schema::{self, go_json};
 
 /// The webhooks of a cluster, and the connections to them.
-#[derive(Default)]
 pub struct Webhooks {
     mutating: Configured,
     validating: Configured,
@@ -127,6 +127,15 @@ impl Trouble {
 }
 
 impl Webhooks {
+    /// With the way to pods.
+    pub fn new(pod_network: Dial) -> Self {
+        Webhooks {
+            mutating: Configured::default(),
+            validating: Configured::default(),
+            caller: Caller::new(pod_network),
+        }
+    }
+
     /// Lets the mutating webhooks change the object; `default` fills what a patch leaves out.
     ///
     /// # Errors
