@@ -10,6 +10,7 @@ mod book;
 #[allow(dead_code, reason = "each test program uses its part of it")]
 mod cluster;
 mod failures;
+mod kubectl;
 mod labs;
 mod modes;
 mod nodes;

@@ -198,8 +198,20 @@ async fn merged(
     };
     let original = last_manifest(live);
     let gvk = live.gvk();
-    let (patch, patch_type) = patch::difference(&original, manifest.as_value(), live.as_value(), &gvk)?;
+    let modified = unannotated(manifest);
+    let (patch, patch_type) = patch::difference(&original, modified.as_value(), live.as_value(), &gvk)?;
     Ok(client.request(request::patch_at(&(target.path(None) + &query), patch_type, &patch)).await?)
+}
+
+/// A manifest as `apply` remembers it: without what `apply` wrote, and never without annotations, since the map that is in what was
+/// remembered and not in the manifest would be a map to delete.
+fn unannotated(manifest: &Object) -> Object {
+    let mut modified = manifest.clone();
+    let annotations = modified.get("/metadata/annotations").and_then(Value::as_object).cloned();
+    let mut annotations = annotations.unwrap_or_default();
+    annotations.remove(LAST_APPLIED);
+    modified.set("/metadata/annotations", annotations);
+    modified
 }
 
 /// What the server would make of it by its own apply.
@@ -262,6 +274,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_applied_and_not_touched_since_is_no_difference() {
+        let manifest = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "a": "1" } });
+        let manifest = Object::from_value(manifest).unwrap();
+        let mut live = manifest.clone();
+        live.set_annotation(LAST_APPLIED, &super::super::apply::last_applied(&manifest));
+        let (original, modified) = (last_manifest(&live), unannotated(&manifest));
+        let difference = patch::difference(&original, modified.as_value(), live.as_value(), &live.gvk());
+        assert_eq!(difference.unwrap().0, json!({}));
+    }
 
     #[test]
     fn a_secrets_values_are_hidden_but_not_that_they_differ() {

@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 
 use super::builder::{self, FilenameFlags, Selection};
-use super::pods::{Purpose, find_pod, running_timeout};
+use super::pods::{Purpose, defaulted, find_pod, running_timeout};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
@@ -157,8 +157,8 @@ pub(super) fn choose_container(
         return Ok(default.to_string());
     }
     let first = containers.first().cloned().ok_or_else(|| Failure::message("pod has no containers"))?;
-    if containers.len() > 1 && !quiet {
-        ctx.warn(&format!("Defaulted container {first:?} out of: {}\n", containers.join(", ")));
+    if let Some(warning) = defaulted(pod).filter(|_| !quiet) {
+        ctx.warn(&warning);
     }
     Ok(first)
 }

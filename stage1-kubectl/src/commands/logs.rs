@@ -10,7 +10,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::pods::{Purpose, find_pod, pods_behind, pods_of, running_timeout};
+use super::pods::{Purpose, defaulted, find_pod, pods_behind, pods_of, running_timeout};
 use super::until::until;
 use crate::client::ClientError;
 use crate::context::Context;
@@ -290,17 +290,10 @@ fn choose(ctx: &Context, args: &LogsArgs, pod: &Object) -> Result<Vec<Source>, F
     if let Some(name) = default.filter(|name| normal.contains(name)) {
         return Ok(vec![source(Some(name))]);
     }
-    let container = normal.first().cloned();
-    if normal.len() + init.len() > 1 {
-        let mut all = normal.join(", ");
-        let shown = init.iter().map(|name| format!("{name} (init)")).collect::<Vec<_>>().join(", ");
-        if !shown.is_empty() {
-            all = format!("{all}, {shown}");
-        }
-        ctx.warn(&format!("Defaulted container {:?} out of: {all}\n", container.clone().unwrap_or_default()));
-        return Ok(vec![source(container)]);
+    if let Some(warning) = defaulted(pod) {
+        ctx.warn(&warning);
     }
-    Ok(vec![source(container)])
+    Ok(vec![source(normal.first().cloned())])
 }
 
 /// Prints a container's log as it is by now.

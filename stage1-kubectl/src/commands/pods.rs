@@ -203,6 +203,20 @@ fn restarts(pod: &Object) -> i64 {
     statuses.filter_map(|status| status["restartCount"].as_i64()).max().unwrap_or(0)
 }
 
+/// What is said when the first container of several was meant, whatever sort the others are of.
+pub(super) fn defaulted(pod: &Object) -> Option<String> {
+    let names = |field: &str, mark: &str| -> Vec<String> {
+        let list = pod.get(field).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|container| container["name"].as_str()).map(|name| format!("{name}{mark}")).collect()
+    };
+    let normal = names("/spec/containers", "");
+    let first = normal.first()?.clone();
+    let all =
+        [normal, names("/spec/ephemeralContainers", " (ephem)"), names("/spec/initContainers", " (init)")]
+            .concat();
+    (all.len() > 1).then(|| format!("Defaulted container {first:?} out of: {}\n", all.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -242,5 +256,19 @@ mod tests {
             "error: --pod-running-timeout must be higher than zero\nSee 'kubectl exec -h' for help and examples"
         );
         assert!(running_timeout("x", "exec").is_err());
+    }
+
+    #[test]
+    fn the_first_of_several_containers_of_any_sort_is_named_as_the_default() {
+        let pod = |spec: Value| {
+            let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": spec });
+            Object::from_value(pod).unwrap()
+        };
+        assert_eq!(defaulted(&pod(json!({ "containers": [{ "name": "a" }] }))), None);
+        let all = json!({ "containers": [{ "name": "a" }], "initContainers": [{ "name": "i" }], "ephemeralContainers": [{ "name": "e" }] });
+        assert_eq!(
+            defaulted(&pod(all)).unwrap(),
+            "Defaulted container \"a\" out of: a, e (ephem), i (init)\n"
+        );
     }
 }

@@ -83,9 +83,9 @@ fn stock_the_zoo(pipeline: &Pipeline) {
     pipeline.apply(ZOO);
     super::objects::signing_request(pipeline, "zoo");
     pipeline.ok(&["wait", "--for=condition=Established", "crd/foos.x.y", "--timeout=30s"]);
-    let foo = "apiVersion: x.y/v1\nkind: Foo\nmetadata: {name: foo, namespace: zoo}\nspec: {count: 3, text: a, list: [{k: v}], map: {b: c}}\n";
+    let custom = "apiVersion: x.y/v1\nkind: Foo\nmetadata: {name: foo, namespace: zoo}\nspec: {count: 3, text: a, list: [{k: v}], map: {b: c}}\n";
     pipeline.wait("a custom object is taken", || {
-        pipeline.run_with_stdin(&["apply", "-f", "-"], foo).status.success()
+        pipeline.run_with_stdin(&["apply", "-f", "-"], custom).status.success()
     });
     pipeline.wait("the controllers have looked at everything", || {
         let quota =
