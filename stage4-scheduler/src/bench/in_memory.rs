@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
+use nix::time::ClockId;
 
 use super::timed::{Shares, timed};
 use super::workloads::{MEASURED_PER_CHURN, Plan};
@@ -237,10 +238,9 @@ impl Cluster {
     }
 }
 
-/// How long this thread has had a core; `None` where there is no `/proc`.
+/// How long this thread has had a core; `None` where there is no such clock. (What /proc says of it moves by whole ticks.)
 fn on_core() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(Duration::from_nanos(stat.split(' ').next()?.parse().ok()?))
+    ClockId::CLOCK_THREAD_CPUTIME_ID.now().ok().map(Duration::from)
 }
 
 /// Resident memory of this process in bytes; 0 where there is no `/proc`.
