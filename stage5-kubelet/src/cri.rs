@@ -309,8 +309,8 @@ pub trait RuntimeService: Send + Sync {
     fn exec<'a>(&'a self, id: &'a str, request: &'a StreamRequest) -> CriFuture<'a, String>;
     /// A URL where the container's own streams can be had.
     fn attach<'a>(&'a self, id: &'a str, request: &'a StreamRequest) -> CriFuture<'a, String>;
-    /// A URL where ports of the sandbox can be reached.
-    fn port_forward<'a>(&'a self, sandbox_id: &'a str) -> CriFuture<'a, String>;
+    /// A URL where ports of the sandbox can be reached; over a WebSocket those that are named here, else any.
+    fn port_forward<'a>(&'a self, sandbox_id: &'a str, ports: &'a [i32]) -> CriFuture<'a, String>;
     /// What every container uses.
     fn list_container_stats(&self) -> CriFuture<'_, Vec<ContainerStats>>;
     /// Tells the runtime which addresses pods of this node get.

@@ -281,8 +281,8 @@ impl RuntimeService for Containerd {
         call!(self.runtime, attach, message, |r: v1::AttachResponse| Ok(r.url))
     }
 
-    fn port_forward<'a>(&'a self, sandbox_id: &'a str) -> CriFuture<'a, String> {
-        let message = v1::PortForwardRequest { pod_sandbox_id: sandbox_id.to_owned(), port: Vec::new() };
+    fn port_forward<'a>(&'a self, sandbox_id: &'a str, ports: &'a [i32]) -> CriFuture<'a, String> {
+        let message = v1::PortForwardRequest { pod_sandbox_id: sandbox_id.to_owned(), port: ports.to_vec() };
         call!(self.runtime, port_forward, message, |r: v1::PortForwardResponse| Ok(r.url))
     }
 

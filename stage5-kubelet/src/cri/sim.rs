@@ -288,7 +288,7 @@ impl RuntimeService for Sim {
         refused("attach")
     }
 
-    fn port_forward<'a>(&'a self, _sandbox_id: &'a str) -> CriFuture<'a, String> {
+    fn port_forward<'a>(&'a self, _sandbox_id: &'a str, _ports: &'a [i32]) -> CriFuture<'a, String> {
         refused("port-forward")
     }
 

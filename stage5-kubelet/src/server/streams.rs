@@ -56,6 +56,33 @@ fn stream_request(query: &str) -> StreamRequest {
     }
 }
 
+/// The ports that a client of port-forward names: over a WebSocket they and their order make the channels, so the runtime must be told them
+/// first; over SPDY each stream names its own.
+fn forwarded_ports(query: &str, headers: &HeaderMap) -> Result<Vec<i32>, String> {
+    let upgrade = headers.get(header::UPGRADE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if !upgrade.eq_ignore_ascii_case("websocket") {
+        return Ok(Vec::new());
+    }
+    let named: Vec<String> = query_values(query, "port").collect();
+    if named.is_empty() {
+        return Err("query parameter \"port\" is required".to_owned());
+    }
+    if named.iter().any(String::is_empty) {
+        return Err("query parameter \"port\" cannot be empty".to_owned());
+    }
+    let port = |text: &str| match text.parse::<u16>() {
+        Ok(0) => Err(format!("port \"{text}\" must be > 0")),
+        Ok(port) => Ok(i32::from(port)),
+        Err(_) if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => Err(format!(
+            "unable to parse \"{text}\" as a port: strconv.ParseUint: parsing \"{text}\": value out of range"
+        )),
+        Err(_) => Err(format!(
+            "unable to parse \"{text}\" as a port: strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        )),
+    };
+    named.iter().flat_map(|ports| ports.split(',')).map(port).collect()
+}
+
 /// `/exec/{ns}/{pod}/{container}`, `/attach/…`, `/portForward/{ns}/{pod}`, each with an optional UID before the container.
 pub(super) async fn handle(
     kubelet: &Arc<Kubelet>,
@@ -71,7 +98,15 @@ pub(super) async fn handle(
         return text(StatusCode::NOT_FOUND, "pod does not exist\n");
     };
     let query = request.uri().query().unwrap_or_default().to_owned();
-    match session_url(kubelet, &pod, parts[0], container, &query).await {
+    let ports = match container {
+        Some(_) => Ok(Vec::new()),
+        None => forwarded_ports(&query, request.headers()),
+    };
+    let ports = match ports {
+        Ok(ports) => ports,
+        Err(why) => return text(StatusCode::BAD_REQUEST, format!("{why}\n")),
+    };
+    match session_url(kubelet, &pod, parts[0], container, &query, &ports).await {
         Ok(url) => join(request, &url).await,
         Err((status, message)) => text(status, message),
     }
@@ -83,6 +118,7 @@ async fn session_url(
     what: &str,
     container: Option<&str>,
     query: &str,
+    ports: &[i32],
 ) -> Result<Uri, (StatusCode, String)> {
     let failed = |e: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
     let view =
@@ -91,7 +127,7 @@ async fn session_url(
         None => {
             let sandbox = view.sandboxes.iter().find(|s| s.state == SandboxState::Ready);
             let id = sandbox.map(|s| s.id.clone()).ok_or_else(|| failed(&"pod sandbox is not ready"))?;
-            kubelet.runtime.port_forward(&id).await
+            kubelet.runtime.port_forward(&id, ports).await
         }
         Some(name) => {
             let found = view.container(name).filter(|c| c.state == ContainerState::Running);
@@ -186,6 +222,26 @@ mod tests {
         let r = stream_request("command=sh&command=-c&command=echo+a%20b&input=1&output=1&tty=true");
         assert_eq!(r.cmd, ["sh", "-c", "echo a b"]);
         assert!(r.stdin && r.stdout && r.tty && !r.stderr);
+    }
+
+    #[test]
+    fn ports_are_read_for_a_websocket_alone() {
+        let mut websocket = HeaderMap::new();
+        websocket.insert(header::UPGRADE, "websocket".parse().unwrap());
+        let mut spdy = HeaderMap::new();
+        spdy.insert(header::UPGRADE, "SPDY/3.1".parse().unwrap());
+        assert_eq!(forwarded_ports("", &spdy), Ok(Vec::new()));
+        assert_eq!(forwarded_ports("port=80%2C443&port=8080", &websocket), Ok(vec![80, 443, 8080]));
+        let refused = |query: &str| forwarded_ports(query, &websocket).unwrap_err();
+        assert_eq!(refused(""), "query parameter \"port\" is required");
+        assert_eq!(refused("port="), "query parameter \"port\" cannot be empty");
+        assert_eq!(refused("port=0"), "port \"0\" must be > 0");
+        let parse = "as a port: strconv.ParseUint: parsing";
+        assert_eq!(refused("port=x"), format!("unable to parse \"x\" {parse} \"x\": invalid syntax"));
+        assert_eq!(
+            refused("port=65536"),
+            format!("unable to parse \"65536\" {parse} \"65536\": value out of range")
+        );
     }
 
     #[test]
