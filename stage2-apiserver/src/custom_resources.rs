@@ -60,6 +60,7 @@ use crate::watch_cache::At;
 
 use columns::Columns;
 use conversion::Conversion;
+use conversion::known::Prepared;
 use structural::Schema;
 
 // ANCHOR: custom-kind
@@ -100,44 +101,38 @@ pub struct CustomKind {
 
 impl CustomKind {
     /// A stored object as this version serves it.
-    pub fn served<'a>(&self, stored: &'a Object) -> Cow<'a, Object> {
+    pub fn served<'a>(&self, stored: &'a Object, prepared: &Prepared) -> Cow<'a, Object> {
         let group_version = self.info.group_version();
         let is_own = stored.api_version() == group_version;
         if is_own && !(self.has_defaults && defaulting::would_change(stored.as_value(), &self.schema)) {
             return Cow::Borrowed(stored);
         }
-        Cow::Owned(self.converted(stored.clone(), &group_version))
+        Cow::Owned(self.converted(Cow::Borrowed(stored), &group_version, prepared))
     }
 
     /// An object of this version as it is stored.
-    pub fn stored(&self, served: Object) -> Object {
+    pub fn stored(&self, served: Object, prepared: &Prepared) -> Object {
         let version = self.info.storage_api_version();
         if served.api_version() == version {
             return served;
         }
         let sibling = self.siblings.iter().find(|info| info.group_version() == version);
         match sibling.and_then(|info| info.custom_kind()) {
-            Some(kind) => kind.converted(served, &version),
+            Some(kind) => kind.converted(Cow::Owned(served), &version, prepared),
             // Stored in a version that isn't served: its schema isn't known here.
-            None => match self.made_of(&served, &version) {
+            None => match prepared.find(&served, &version) {
                 Some(made) => (*made).clone(),
-                None => self.converted(served, &version),
+                None => self.converted(Cow::Owned(served), &version, prepared),
             },
         }
     }
 
-    /// What the definition's program made of an object.
-    fn made_of(&self, object: &Object, api_version: &str) -> Option<Arc<Object>> {
-        let conversion = self.conversion.as_ref().filter(|_| object.api_version() != api_version)?;
-        conversion.find(object, api_version)
-    }
-
     /// The program's object, or the same one with another version's name; what the new version doesn't know is dropped, what it has
     /// defaults for is filled.
-    fn converted(&self, object: Object, api_version: &str) -> Object {
-        let mut value = match self.made_of(&object, api_version) {
+    fn converted(&self, object: Cow<'_, Object>, api_version: &str, prepared: &Prepared) -> Object {
+        let mut value = match prepared.find(&object, api_version) {
             Some(made) => made.as_value().clone(),
-            None => object.into_value(),
+            None => object.into_owned().into_value(),
         };
         value["apiVersion"] = json!(api_version);
         if !self.preserves_unknown_fields {
@@ -258,11 +253,13 @@ impl CustomResources {
         }
         let mut before = std::mem::take(&mut *compiled);
         for definition in present {
-            let known = before.remove(&definition.key).filter(|(at, _)| *at == definition.revision);
-            let kinds = known.map_or_else(
-                || definition::kinds(&definition.object, &|names| self.entry(names)),
-                |(_, kinds)| kinds,
-            );
+            let kinds = match before.remove(&definition.key) {
+                Some((at, kinds)) if at == definition.revision => kinds,
+                old => {
+                    let old = old.map_or_else(Vec::new, |(_, kinds)| kinds);
+                    definition::kinds(&definition.object, &old, &|names| self.entry(names))
+                }
+            };
             compiled.insert(definition.key.clone(), (definition.revision, kinds));
         }
         let mut table = Table::default();

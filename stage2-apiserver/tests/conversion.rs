@@ -114,9 +114,8 @@ async fn a_program_converts_what_is_written_read_listed_and_watched() {
     );
     assert_eq!(client.get(&format!("{}/a", widgets("v1"))).await.json()["spec"]["size"], 9);
 
-    let query = format!("{}?watch=true&timeoutSeconds=1&resourceVersion=0", widgets("v2"));
-    let watched = client.get(&query).await.text();
-    let events: Vec<Value> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let query = format!("{}?watch=true&resourceVersion=0", widgets("v2"));
+    let events = client.events(&query, 2).await;
     let lengths: Vec<&Value> = events.iter().map(|event| &event["object"]["spec"]["length"]).collect();
     assert_eq!(lengths, [&json!("9 cm"), &json!("8 cm")]);
 
@@ -130,8 +129,33 @@ async fn a_program_converts_what_is_written_read_listed_and_watched() {
         client.json("POST", &widgets("v2"), &widget("v2", "d", json!({ "length": "2 cm" }))).await;
     assert_eq!(unwritten.code, 500, "{}", unwritten.text());
     assert_eq!(client.get(&format!("{}/d", widgets("v1"))).await.code, 404);
-    let query = format!("{}?watch=true&timeoutSeconds=5&resourceVersion=0", widgets("v2"));
-    let last = client.get(&query).await.text();
-    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    let query = format!("{}?watch=true&resourceVersion=0", widgets("v2"));
+    let events = client.events(&query, 3).await;
+    let last = &events[2];
     assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(500)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_is_converted_in_several_questions() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let program = start(&["127.0.0.1"], behaviour(Arc::default())).await;
+    define(&mut client, &program).await;
+    for at in 0..300 {
+        let made = widget("v1", &format!("w{at:03}"), json!({ "size": at }));
+        assert_eq!(client.json("POST", &widgets("v1"), &made).await.code, 201);
+    }
+    program.seen.lock().clear();
+    let list = client.get(&widgets("v2")).await.json();
+    let lengths: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|item| &item["spec"]["length"]).collect();
+    let expected: Vec<Value> = (0..300).map(|at| json!(format!("{at} cm"))).collect();
+    assert_eq!(lengths, expected.iter().collect::<Vec<_>>());
+    let asked: Vec<usize> = program
+        .seen
+        .lock()
+        .iter()
+        .map(|(_, review)| review["request"]["objects"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(asked, [256, 44]);
 }

@@ -8,87 +8,57 @@
 //! rest of the metadata is put back.
 //!
 //! Serving an object is a function that doesn't wait ([`crate::handlers::convert`]), and asking a program is waiting. So whoever is about to
-//! serve objects *prepares* them first: what the program made of an object is kept for a while under what the object was, byte by byte,
-//! and the function finds it there. A thousand watchers of one object cost one question.
+//! serve objects *prepares* them first ([`crate::handlers::prepare`]), and the function finds there what was made of them. What was made is also
+//! kept for a while ([`known`]), under what the object was, byte by byte: a thousand watchers of one object cost one question.
 //!
 //! # Invariants
 //! 1. An object's name, namespace, uid and everything else that the server owns are never the program's.
-//! 2. What was made of an object is found only for exactly this object.
+//! 2. What a definition's program made is forgotten when the definition's spec changes.
 //!
 //! # In Kubernetes
 //! `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`. Left out: ConversionReview
 //! `v1beta1`; selectors and managed fields of other versions, which see an object as if by strategy `None`.
 
-use std::collections::{HashMap, VecDeque};
+pub mod known; // what it made, and what it is being asked
+
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::resource::GroupVersionKind;
 
 use crate::admission::webhook::Webhook;
 
-/// Objects whose conversions are kept, at least.
-const MAX_KNOWN: usize = 2048;
-
-/// What an object was, and the version that was asked for.
-type Key = ([u8; 32], String);
+use known::Known;
 
 /// The program of a definition, and what it made of objects.
 pub struct Conversion {
     /// Where it is.
     pub webhook: Webhook,
-    /// Held while somebody asks: who comes meanwhile finds the answer.
-    pub asking: tokio::sync::Mutex<()>,
-    known: Mutex<Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    made: HashMap<Key, Arc<Object>>,
-    order: VecDeque<Key>,
-}
-
-fn key(object: &Object, desired: &str) -> Key {
-    (Sha256::digest(object.as_value().to_string()).into(), desired.to_owned())
+    /// What it made.
+    pub known: Arc<Known>,
+    /// The definition, by its uid and generation.
+    of: (String, i64),
 }
 
 impl Conversion {
-    /// By a definition's `spec.conversion`; `None` for strategy `None`.
-    pub fn of(definition: &Object) -> Option<Arc<Conversion>> {
+    /// By a definition's `spec.conversion`; `None` for strategy `None`. What is known is taken over from `before` if the definition's spec
+    /// is still the same.
+    pub fn new(definition: &Object, before: Option<&Arc<Conversion>>) -> Option<Arc<Conversion>> {
         let said = definition.get("/spec/conversion")?;
         let config = said.pointer("/webhook/clientConfig").filter(|_| said["strategy"] == "Webhook")?;
+        let of = (definition.uid().to_owned(), definition.get_i64("/metadata/generation").unwrap_or(0));
+        if let Some(before) = before.filter(|before| before.of == of) {
+            return Some(before.clone());
+        }
         let webhook = Webhook::of_client_config(definition.name(), config);
-        Some(Arc::new(Conversion { webhook, asking: Default::default(), known: Mutex::default() }))
-    }
-
-    /// What was made of an object, if somebody prepared it.
-    pub fn find(&self, object: &Object, desired: &str) -> Option<Arc<Object>> {
-        self.known.lock().made.get(&key(object, desired)).cloned()
-    }
-
-    /// Keeps what was made; what was kept first goes first.
-    pub fn keep(&self, sent: &[&Object], desired: &str, made: Vec<Object>) {
-        let mut known = self.known.lock();
-        let most = MAX_KNOWN.max(2 * made.len());
-        for (object, made) in sent.iter().zip(made) {
-            let key = key(object, desired);
-            if known.made.insert(key.clone(), Arc::new(made)).is_none() {
-                known.order.push_back(key);
-            }
-        }
-        while known.order.len() > most {
-            let Some(oldest) = known.order.pop_front() else { break };
-            known.made.remove(&oldest);
-        }
+        Some(Arc::new(Conversion { webhook, known: Arc::default(), of }))
     }
 }
 
 /// The question.
-pub fn review(uid: &str, desired: &str, objects: &[&Object]) -> Value {
-    let objects: Vec<&Value> = objects.iter().map(|object| object.as_value()).collect();
+pub fn review(uid: &str, desired: &str, objects: &[Object]) -> Value {
+    let objects: Vec<&Value> = objects.iter().map(Object::as_value).collect();
     json!({
         "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
         "request": { "uid": uid, "desiredAPIVersion": desired, "objects": objects },
@@ -96,9 +66,10 @@ pub fn review(uid: &str, desired: &str, objects: &[&Object]) -> Value {
 }
 
 /// Why objects couldn't be converted, when the program wasn't even asked.
-pub fn not_asked(first: &Object, why: &str) -> String {
+pub fn not_asked(sent: &[Object], why: &str) -> String {
     let why = why.strip_prefix("failed to call webhook: ").unwrap_or(why);
-    format!("conversion webhook for {} failed: {why}", shown(&first.gvk()))
+    let whose = sent.first().map_or_else(String::new, |first| shown(&first.gvk()));
+    format!("conversion webhook for {whose} failed: {why}")
 }
 
 /// `example.com/v1, Kind=Widget`.
@@ -110,16 +81,21 @@ fn shown(gvk: &GroupVersionKind) -> String {
 ///
 /// # Errors
 /// What is wrong with the answer.
-pub fn converted(uid: &str, desired: &str, sent: &[&Object], answer: &Value) -> Result<Vec<Object>, String> {
+pub fn converted(
+    uid: &str,
+    desired: &str,
+    sent: &[Object],
+    mut answer: Value,
+) -> Result<Vec<Object>, String> {
     let Some(first) = sent.first() else { return Ok(Vec::new()) };
     let whose = format!("conversion webhook for {}", shown(&first.gvk()));
-    let response = &answer["response"];
     let failed = |why: String| format!("{whose} failed: {why}");
     if answer["kind"] != "ConversionReview" || answer["apiVersion"] != "apiextensions.k8s.io/v1" {
         return Err(failed(
             "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview".into(),
         ));
     }
+    let response = &mut answer["response"];
     if response["uid"] != uid {
         let found = response["uid"].as_str().unwrap_or("");
         return Err(failed(format!("expected response.uid={uid:?}, got {found:?}")));
@@ -132,7 +108,10 @@ pub fn converted(uid: &str, desired: &str, sent: &[&Object], answer: &Value) -> 
             None => format!("response.result.status was '{status}', not 'Success'"),
         }));
     }
-    let objects = response["convertedObjects"].as_array().cloned().unwrap_or_default();
+    let objects = match response["convertedObjects"].take() {
+        Value::Array(objects) => objects,
+        _ => Vec::new(),
+    };
     if objects.len() != sent.len() {
         return Err(format!("{whose} returned {} objects, expected {}", objects.len(), sent.len()));
     }
@@ -188,12 +167,29 @@ mod tests {
     }
 
     #[test]
+    fn a_definition_with_the_same_spec_keeps_what_is_known() {
+        let definition = |generation: i64, strategy: &str| {
+            let conversion =
+                json!({ "strategy": strategy, "webhook": { "clientConfig": { "url": "https://a/" } } });
+            let metadata = json!({ "name": "widgets.example.com", "uid": "1", "generation": generation });
+            Object::from_value(json!({ "metadata": metadata, "spec": { "conversion": conversion } })).unwrap()
+        };
+        let first = Conversion::new(&definition(1, "Webhook"), None).unwrap();
+        let same = Conversion::new(&definition(1, "Webhook"), Some(&first)).unwrap();
+        let other = Conversion::new(&definition(2, "Webhook"), Some(&first)).unwrap();
+        assert!(Arc::ptr_eq(&first.known, &same.known));
+        assert!(!Arc::ptr_eq(&first.known, &other.known));
+        assert!(Conversion::new(&definition(1, "None"), Some(&first)).is_none());
+    }
+
+    #[test]
     fn a_program_changes_what_it_may() {
         let before = Object::from_value(widget("v1", json!({ "n": 1 }))).unwrap();
         let mut after = widget("v2", json!({ "number": 1 }));
         after["metadata"]["labels"] = json!({ "l": "2" });
         after["metadata"]["finalizers"] = json!([]);
-        let made = converted("u", "example.com/v2", &[&before], &answer(json!([after]))).unwrap();
+        let made =
+            converted("u", "example.com/v2", std::slice::from_ref(&before), answer(json!([after]))).unwrap();
         assert_eq!(made[0].get("/spec/number"), Some(&json!(1)));
         assert_eq!(made[0].label("l"), Some("2"));
         assert_eq!(made[0].finalizers(), ["x"]);
@@ -202,7 +198,9 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_told_apart() {
         let before = Object::from_value(widget("v1", json!({}))).unwrap();
-        let told = |answer: Value| converted("u", "example.com/v2", &[&before], &answer).unwrap_err();
+        let told = |answer: Value| {
+            converted("u", "example.com/v2", std::slice::from_ref(&before), answer).unwrap_err()
+        };
         let whose = "conversion webhook for example.com/v1, Kind=Widget";
         assert_eq!(told(answer(json!([]))), format!("{whose} returned 0 objects, expected 1"));
         assert_eq!(

@@ -43,9 +43,10 @@ pub fn prefix(definition: &Object) -> String {
     format!("/registry/{}/{}", text(spec, "group"), text(child(spec, "names"), "plural"))
 }
 
-/// The kinds of a definition; none while it isn't established.
+/// The kinds of a definition; none while it isn't established. `before` are those that it had.
 pub fn kinds(
     definition: &Object,
+    before: &[Arc<CustomKind>],
     intern: &dyn Fn(&Names<'_>) -> &'static ResourceInfo,
 ) -> Vec<Arc<CustomKind>> {
     if !is_true(definition, "Established") {
@@ -62,7 +63,8 @@ pub fn kinds(
     let infos: Vec<&'static ResourceInfo> =
         served.iter().map(|version| intern(&names_of(*version))).collect();
     let is_only = versions.len() == 1;
-    let conversion = Conversion::of(definition).filter(|_| !is_only);
+    let before = before.iter().find_map(|kind| kind.conversion.as_ref());
+    let conversion = Conversion::new(definition, before).filter(|_| !is_only);
     let make = |(version, info): (&&Value, &&'static ResourceInfo)| {
         let mut kind = custom_kind(definition, version, info, infos.clone());
         kind.is_converted = kind.has_defaults || !is_only;

@@ -3,7 +3,7 @@
 //! An Event is one thing with two dresses: `core/v1` (involvedObject, message) and `events.k8s.io/v1` (regarding, note). A
 //! HorizontalPodAutoscaler of `v1` has one CPU target where `v2` has a list of metrics. Everything else is stored as it is served.
 //! Custom kinds do it themselves ([`crate::custom_resources`]): the version changes its name, and what it doesn't know is pruned. Where
-//! a program outside converts them, [`prepare`] asks it beforehand.
+//! a program outside converts them, [`super::prepare`] asked it beforehand.
 //!
 //! # Invariants
 //! 1. There and back is the identity for what both versions can say.
@@ -11,18 +11,14 @@
 //! # In Kubernetes
 //! `pkg/apis/events/v1/conversion.go`, `pkg/apis/autoscaling/v1/conversion.go`. Left out: the annotations in which v1
 //! autoscalers keep what v1 can't say.
-#![expect(clippy::disallowed_methods, reason = "shell: makes uids of questions")]
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use stage1_kubectl::object::Object;
-use stage1_kubectl::status::Status;
-use uuid::Uuid;
 
-use crate::custom_resources::conversion;
+use crate::custom_resources::conversion::known::Prepared;
 use crate::registry::ResourceInfo;
-use crate::server::ApiServer;
 
 /// Names of an event's fields: stored (core/v1), served (events.k8s.io/v1).
 const EVENT_FIELDS: [(&str, &str); 7] = [
@@ -43,74 +39,24 @@ pub fn is_converted(resource: &ResourceInfo) -> bool {
     resource.storage.is_some_and(|s| (s.group, s.version) != (resource.group, resource.version))
 }
 
-/// Has objects converted that are about to be served, or (`to` the stored version) to be stored, where that is a program's work.
-///
-/// # Errors
-/// 500 when the program can't be asked, or its answer is none.
-pub async fn prepare(
-    server: &ApiServer,
-    resource: &ResourceInfo,
-    objects: &[&Object],
-    to: &str,
-) -> Result<(), Status> {
-    let Some(kind) = resource.custom_kind() else { return Ok(()) };
-    let Some(conversion) = &kind.conversion else { return Ok(()) };
-    let missing = || -> Vec<&Object> {
-        let is_missing =
-            |object: &&&Object| object.api_version() != to && conversion.find(object, to).is_none();
-        objects.iter().filter(is_missing).copied().collect()
-    };
-    if missing().is_empty() {
-        return Ok(());
-    }
-    let _asking = conversion.asking.lock().await;
-    // Somebody may have asked the same meanwhile.
-    let sent = missing();
-    let Some(first) = sent.first() else { return Ok(()) };
-    let uid = Uuid::new_v4().to_string();
-    let question = conversion::review(&uid, to, &sent);
-    let answer = server.webhooks.caller.call(&conversion.webhook, &server.stores, &question).await;
-    let made = answer
-        .map_err(|why| conversion::not_asked(first, &why))
-        .and_then(|answer| conversion::converted(&uid, to, &sent, &answer))
-        .map_err(|why| Status::failure(500, "", why))?;
-    conversion.keep(&sent, to, made);
-    Ok(())
-}
-
-/// [`prepare`] for objects that are about to be served.
-///
-/// # Errors
-/// As [`prepare`].
-pub async fn prepare_served(
-    server: &ApiServer,
-    resource: &ResourceInfo,
-    objects: &[&Object],
-) -> Result<(), Status> {
-    if resource.custom.is_none() {
-        return Ok(());
-    }
-    prepare(server, resource, objects, &resource.group_version()).await
-}
-
-/// The object as the resource serves it.
-pub fn to_served<'a>(resource: &ResourceInfo, stored: &'a Object) -> Cow<'a, Object> {
+/// The object as the resource serves it. A program's work must have been prepared; without it, only the version's name changes.
+pub fn to_served<'a>(resource: &ResourceInfo, stored: &'a Object, prepared: &Prepared) -> Cow<'a, Object> {
     if !is_converted(resource) {
         return Cow::Borrowed(stored);
     }
     if let Some(kind) = resource.custom_kind() {
-        return kind.served(stored);
+        return kind.served(stored, prepared);
     }
     Cow::Owned(converted(resource, stored, &resource.group_version(), true))
 }
 
-/// The object as it is stored.
-pub fn to_stored(resource: &ResourceInfo, served: Object) -> Object {
+/// The object as it is stored; the same holds.
+pub fn to_stored(resource: &ResourceInfo, served: Object, prepared: &Prepared) -> Object {
     if !is_converted(resource) {
         return served;
     }
     if let Some(kind) = resource.custom_kind() {
-        return kind.stored(served);
+        return kind.stored(served, prepared);
     }
     converted(resource, &served, &resource.storage_api_version(), false)
 }
@@ -184,26 +130,28 @@ mod tests {
 
     #[test]
     fn an_event_keeps_what_it_says_in_both_dresses() {
+        let none = Prepared::default();
         let events = registry::find("events.k8s.io", "v1", "events").expect("registered");
         let stored =
             json!({ "apiVersion": "v1", "kind": "Event", "message": "m", "involvedObject": { "name": "p" } });
         let stored = Object::from_value(stored).expect("object");
-        let served = to_served(events, &stored).into_owned();
+        let served = to_served(events, &stored, &none).into_owned();
         assert_eq!(served.get_str("/note"), Some("m"));
         assert_eq!(served.api_version(), "events.k8s.io/v1");
-        assert_eq!(to_stored(events, served), stored);
+        assert_eq!(to_stored(events, served, &none), stored);
     }
 
     #[test]
     fn a_cpu_target_becomes_a_metric_and_back() {
+        let none = Prepared::default();
         let v1 = registry::find("autoscaling", "v1", "horizontalpodautoscalers").expect("registered");
         let served = json!({
             "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
             "spec": { "maxReplicas": 3, "targetCPUUtilizationPercentage": 80 },
         });
         let served = Object::from_value(served).expect("object");
-        let stored = to_stored(v1, served.clone());
+        let stored = to_stored(v1, served.clone(), &none);
         assert_eq!(stored.get_i64("/spec/metrics/0/resource/target/averageUtilization"), Some(80));
-        assert_eq!(to_served(v1, &stored).into_owned(), served);
+        assert_eq!(to_served(v1, &stored, &none).into_owned(), served);
     }
 }

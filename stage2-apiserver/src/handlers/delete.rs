@@ -28,7 +28,7 @@ use super::options::{self, DeleteOptions, ListOptions};
 use super::respond::{self, Answer};
 use super::selectors::check_field_selector;
 use super::write_path::WriteRequest;
-use super::{Routed, admit, convert, list, namespaces};
+use super::{Routed, admit, list, namespaces, prepare};
 use crate::admission::{Attributes, Operation};
 use crate::custom_resources::{cleanup, definitions_info};
 use crate::negotiation::body_format;
@@ -47,7 +47,7 @@ const COLLECTION_WORKERS: usize = 8;
 pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status> {
     let options = read_options(routed, body)?;
     let outcome = delete(routed, &routed.context.info.name, &options).await?;
-    convert::prepare_served(&routed.context.server, routed.resource, &[&outcome.object().object]).await?;
+    prepare::served(routed.context, routed.resource, &[&outcome.object().object]).await?;
     Ok(match outcome {
         Deleted::Removed(last) if returns_object(routed.resource) => {
             routed.answer(StatusCode::OK, &last.object)
@@ -74,8 +74,8 @@ pub async fn handle_collection(routed: &Routed<'_>, body: &Bytes) -> Result<Answ
                 match delete(routed, item.object.name(), options).await {
                     Ok(deleted) => {
                         let object = &deleted.object().object;
-                        convert::prepare_served(&routed.context.server, routed.resource, &[object]).await?;
-                        Ok(Some(convert::to_served(routed.resource, object).into_owned().into_value()))
+                        prepare::served(routed.context, routed.resource, &[object]).await?;
+                        Ok(Some(routed.served(object).into_owned().into_value()))
                     }
                     Err(status) if status.code == 404 => Ok(None),
                     Err(status) => Err(status),
@@ -120,8 +120,8 @@ async fn admitted(
     current: &CachedObject,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    convert::prepare_served(&routed.context.server, routed.resource, &[&current.object]).await?;
-    let served = convert::to_served(routed.resource, &current.object);
+    prepare::served(routed.context, routed.resource, &[&current.object]).await?;
+    let served = routed.served(&current.object);
     admit::delete(routed.context, attributes, &served, &options.to_value()).await
 }
 

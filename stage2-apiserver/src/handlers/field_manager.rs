@@ -17,6 +17,7 @@ use stage1_kubectl::status::Status;
 
 use super::convert;
 use super::write_path::WriteRequest;
+use crate::custom_resources::conversion::known::Prepared;
 use crate::managed_fields::field_types::{ObjectType, built_in};
 use crate::managed_fields::updater::Versions;
 use crate::managed_fields::{self, Writer};
@@ -58,8 +59,9 @@ impl Versions for Served {
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
         let from = self.in_version(object["apiVersion"].as_str()?)?;
         let to = self.in_version(api_version)?;
-        let stored = convert::to_stored(from, Object::from_value(object.clone()).ok()?);
-        Some(convert::to_served(to, &stored).into_owned().into_value())
+        let unprepared = Prepared::default();
+        let stored = convert::to_stored(from, Object::from_value(object.clone()).ok()?, &unprepared);
+        Some(convert::to_served(to, &stored, &unprepared).into_owned().into_value())
     }
 }
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 use stage1_kubectl::status::Status;
 
 use super::respond::{self, Answer};
-use super::{Routed, convert};
+use super::{Routed, prepare};
 use crate::negotiation::{Format, PROTOBUF, Transform};
 use crate::protobuf;
 use crate::watch_cache::At;
@@ -35,6 +35,6 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
             return Ok(respond::bytes(StatusCode::OK, PROTOBUF, sealed));
         }
     }
-    convert::prepare_served(&routed.context.server, routed.resource, &[&found.object]).await?;
+    prepare::served(routed.context, routed.resource, &[&found.object]).await?;
     Ok(routed.answer(StatusCode::OK, &found.object))
 }

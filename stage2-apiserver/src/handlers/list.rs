@@ -21,7 +21,8 @@ use stage1_kubectl::status::Status;
 use super::options::ListOptions;
 use super::respond::{self, Answer};
 use super::selectors::{check_field_selector, matches};
-use super::{Routed, convert};
+use super::{Routed, convert, prepare};
+use crate::custom_resources::conversion::known::Prepared;
 use crate::negotiation::{Format, PROTOBUF, Transform};
 use crate::protobuf;
 use crate::registry::ResourceInfo;
@@ -37,7 +38,7 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
     check_field_selector(routed.resource, &options.field_selector)?;
     let listed = list(routed, &options).await?;
     let objects: Vec<&Object> = listed.items.iter().map(|item| &item.object).collect();
-    convert::prepare_served(&routed.context.server, routed.resource, &objects).await?;
+    prepare::served(routed.context, routed.resource, &objects).await?;
     Ok(render(routed, &listed))
 }
 
@@ -82,9 +83,10 @@ pub fn selector(resource: &'static ResourceInfo, options: &ListOptions) -> Optio
     }
     let (labels, fields) = (options.label_selector.clone(), options.field_selector.clone());
     let stored_otherwise = convert::is_converted(resource);
+    let unprepared = Prepared::default();
     Some(Arc::new(move |object: &Object| match stored_otherwise {
         false => matches(object, &labels, &fields),
-        true => matches(&convert::to_served(resource, object), &labels, &fields),
+        true => matches(&convert::to_served(resource, object, &unprepared), &labels, &fields),
     }))
 }
 
@@ -103,7 +105,7 @@ fn render(routed: &Routed<'_>, listed: &Listed) -> Answer {
     let metadata = list_metadata(listed);
     let format = routed.negotiated.format;
     match &routed.negotiated.transform {
-        Transform::Plain if format == Format::Json => plain_json(routed.resource, &metadata, &listed.items),
+        Transform::Plain if format == Format::Json => plain_json(routed, &metadata, &listed.items),
         Transform::Plain if format == Format::Protobuf && !convert::is_converted(routed.resource) => {
             plain_protobuf(routed.resource, &metadata, &listed.items)
         }
@@ -140,8 +142,7 @@ fn render(routed: &Routed<'_>, listed: &Listed) -> Answer {
 }
 
 fn served(routed: &Routed<'_>, listed: &Listed) -> Vec<Value> {
-    let convert =
-        |o: &Arc<CachedObject>| convert::to_served(routed.resource, &o.object).into_owned().into_value();
+    let convert = |o: &Arc<CachedObject>| routed.served(&o.object).into_owned().into_value();
     listed.items.iter().map(convert).collect()
 }
 
@@ -154,7 +155,8 @@ fn without_kind(mut item: Value) -> Value {
 }
 
 /// Writes the list item by item, without building a tree of it.
-fn plain_json(resource: &'static ResourceInfo, metadata: &Value, items: &[Arc<CachedObject>]) -> Answer {
+fn plain_json(routed: &Routed<'_>, metadata: &Value, items: &[Arc<CachedObject>]) -> Answer {
+    let resource = routed.resource;
     let mut body = BytesMut::with_capacity(256 + items.len() * 1024);
     let head = format!(
         "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
@@ -166,8 +168,7 @@ fn plain_json(resource: &'static ResourceInfo, metadata: &Value, items: &[Arc<Ca
         if index > 0 {
             body.put_u8(b',');
         }
-        let served = convert::to_served(resource, &item.object);
-        write_item(&mut body, &served);
+        write_item(&mut body, &routed.served(&item.object));
     }
     body.put_slice(b"]}");
     respond::bytes(StatusCode::OK, "application/json", body.freeze())

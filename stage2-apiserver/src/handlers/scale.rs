@@ -18,7 +18,7 @@ use super::patch::{apply_patch, parse_patch};
 use super::respond::Answer;
 use super::update::check_identity;
 use super::write_path::{self, WriteRequest};
-use super::{Routed, apply, convert, field_manager};
+use super::{Routed, apply, field_manager, prepare};
 use crate::custom_resources::{Scale, simple_path};
 use crate::decode::decode_body;
 use crate::negotiation::{body_format, media_type};
@@ -36,8 +36,8 @@ pub async fn handle(routed: &Routed<'_>, body: &Bytes) -> Result<Answer, Status>
             let store = routed.context.server.stores.of(routed.resource);
             let name = &routed.context.info.name;
             let found = store.get(routed.context.namespace(), name, At::Consistent).await?;
-            convert::prepare_served(&routed.context.server, routed.resource, &[&found.object]).await?;
-            scale_of(routed.resource, &convert::to_served(routed.resource, &found.object))
+            prepare::served(routed.context, routed.resource, &[&found.object]).await?;
+            scale_of(routed.resource, &routed.served(&found.object))
         }
         verb => write(routed, body, verb == "patch").await?,
     };

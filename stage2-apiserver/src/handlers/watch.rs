@@ -34,7 +34,8 @@ use super::list::selector;
 use super::options::ListOptions;
 use super::respond::{Answer, BoxError, View, partial_metadata};
 use super::selectors::check_field_selector;
-use super::{Routed, clock, convert};
+use super::{Routed, clock, convert, prepare};
+use crate::custom_resources::conversion::known::Prepared;
 use crate::negotiation::{Format, PROTOBUF_WATCH, Transform};
 use crate::protobuf;
 use crate::registry::ResourceInfo;
@@ -76,7 +77,7 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
             let encoder = Encoder::new(routed);
             match routed.resource.custom_kind().is_some_and(|kind| kind.conversion.is_some()) {
                 true => Box::pin(encoder.frames(prepared(routed, events))),
-                false => Box::pin(encoder.frames(events.map(Ok))),
+                false => Box::pin(encoder.frames(events.map(|event| Ok((event, Prepared::default()))))),
             }
         }
         Err(status) if status.code == 410 => {
@@ -91,18 +92,21 @@ pub async fn handle(routed: &Routed<'_>) -> Result<Answer, Status> {
 fn prepared(
     routed: &Routed<'_>,
     events: CacheStream,
-) -> impl Stream<Item = Result<CacheEvent, Status>> + Send + use<> {
+) -> impl Stream<Item = Result<(CacheEvent, Prepared), Status>> + Send + use<> {
     let (server, resource) = (routed.context.server.clone(), routed.resource);
     let prepared = events.then(move |event| {
         let server = server.clone();
         async move {
-            if let CacheEvent::Object(_, cached) = &event {
-                convert::prepare_served(&server, resource, &[&cached.object]).await?;
-            }
-            Ok(event)
+            let made = match &event {
+                CacheEvent::Object(_, cached) => {
+                    prepare::made(&server, resource, &[&cached.object], &resource.group_version()).await?
+                }
+                CacheEvent::Bookmark { .. } => Prepared::default(),
+            };
+            Ok((event, made))
         }
     });
-    prepared.scan(false, |is_over, item: Result<CacheEvent, Status>| {
+    prepared.scan(false, |is_over, item: Result<(CacheEvent, Prepared), Status>| {
         let last = std::mem::replace(is_over, item.is_err());
         future::ready((!last).then_some(item))
     })
@@ -162,15 +166,15 @@ impl Encoder {
 
     fn frames(
         mut self,
-        events: impl Stream<Item = Result<CacheEvent, Status>> + Send,
+        events: impl Stream<Item = Result<(CacheEvent, Prepared), Status>> + Send,
     ) -> impl Stream<Item = Bytes> + Send {
         events.map(move |event| match event {
-            Ok(event) => self.frame(&event),
+            Ok((event, prepared)) => self.frame(&event, &prepared),
             Err(status) => error_frame(self.format, &status),
         })
     }
 
-    fn frame(&mut self, event: &CacheEvent) -> Bytes {
+    fn frame(&mut self, event: &CacheEvent, prepared: &Prepared) -> Bytes {
         let api_version = self.resource.group_version();
         if self.transform == Transform::Plain && !convert::is_converted(self.resource) {
             match (self.format, event) {
@@ -185,7 +189,7 @@ impl Encoder {
         }
         let (kind, object) = match event {
             CacheEvent::Object(kind, cached) => {
-                (kind.as_str(), convert::to_served(self.resource, &cached.object).into_owned())
+                (kind.as_str(), convert::to_served(self.resource, &cached.object, prepared).into_owned())
             }
             CacheEvent::Bookmark { revision, initial_events_end } => {
                 ("BOOKMARK", bookmark(&api_version, self.resource.kind, *revision, *initial_events_end))

@@ -37,7 +37,7 @@ use stage1_kubectl::status::Status;
 use uuid::Uuid;
 
 use super::allocation::Allocation;
-use super::{Context, admit, convert, field_manager, fresh, policy};
+use super::{Context, admit, convert, field_manager, fresh, policy, prepare};
 use crate::admission::{Attributes, Operation};
 use crate::allocator::service::ServiceAllocators;
 use crate::registry::ResourceInfo;
@@ -95,11 +95,13 @@ impl WriteRequest<'_> {
 
     /// The object as it is stored.
     async fn to_stored(&self, object: Object) -> Result<Object, Status> {
-        if self.resource.custom.is_some() {
-            let version = self.resource.storage_api_version();
-            convert::prepare(&self.context.server, self.resource, &[&object], &version).await?;
-        }
-        Ok(convert::to_stored(self.resource, object))
+        prepare::stored(self.context, self.resource, &object).await?;
+        Ok(convert::to_stored(self.resource, object, &self.context.prepared.lock()))
+    }
+
+    /// An object as the request sees it.
+    fn served(&self, stored: &Object) -> Object {
+        convert::to_served(self.resource, stored, &self.context.prepared.lock()).into_owned()
     }
 
     fn is_service(&self) -> bool {
@@ -178,7 +180,7 @@ async fn create_with(request: &mut WriteRequest<'_>, sent: Object, books: Books)
         match outcome {
             Ok(created) => {
                 fresh::gates_have_heard(request, &created).await;
-                convert::prepare_served(&server, request.resource, &[&created.object]).await?;
+                prepare::served(request.context, request.resource, &[&created.object]).await?;
                 let mut object = committed(request, &created);
                 if request.dry_run && !sent.resource_version().is_empty() {
                     // Nothing gave it another one.
@@ -287,8 +289,8 @@ async fn update_with(
         // Somebody else was faster: what the try before took isn't stored.
         let lost: Result<(), Status> = Err(Status::modified("services", &request.name));
         std::mem::replace(&mut *last_try.lock(), Allocation::none(allocators)).settle(&lost, dry_run);
-        convert::prepare_served(&request.context.server, request.resource, &[&cached.object]).await?;
-        let current = convert::to_served(request.resource, &cached.object).into_owned();
+        prepare::served(request.context, request.resource, &[&cached.object]).await?;
+        let current = request.served(&cached.object);
         let mut new = change(&current)?;
         check_version(request, &new, &cached)?;
         new.set_resource_version(current.resource_version());
@@ -304,7 +306,7 @@ async fn update_with(
         allocators.lock().release(&last.object);
     }
     fresh::gates_have_heard(request, updated.object()).await;
-    convert::prepare_served(&request.context.server, request.resource, &[&updated.object().object]).await?;
+    prepare::served(request.context, request.resource, &[&updated.object().object]).await?;
     Ok(committed(request, updated.object()))
 }
 

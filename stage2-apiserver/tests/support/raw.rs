@@ -125,6 +125,43 @@ impl Raw {
         Answer { code: head.status.as_u16(), headers: head.headers, body }
     }
 
+    /// The first events of a watch, on a connection of its own.
+    pub async fn events(&self, path: &str, count: usize) -> Vec<serde_json::Value> {
+        let mut sender = self.connect().await;
+        let request = Request::get(path).header("host", &self.address).body(Full::new(Bytes::new()));
+        let response = sender.send_request(request.expect("a request")).await.expect("an answer");
+        let (mut body, mut text) = (response.into_body(), Vec::new());
+        let whole = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+        let reading = async {
+            while whole(&text) < count {
+                let frame = body.frame().await.expect("the watch goes on").expect("a frame");
+                text.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+        };
+        let deadline = std::time::Duration::from_secs(30);
+        tokio::time::timeout(deadline, reading).await.expect("events come");
+        let lines = text.split(|byte| *byte == b'\n').take(count);
+        lines.map(|line| serde_json::from_slice(line).expect("an event")).collect()
+    }
+
+    /// Sends until it isn't forbidden any more: the authorizer hears of a new binding a moment after its writer.
+    pub async fn send_when_allowed(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let answer = self.send(method, path, headers, body.to_owned()).await;
+            if answer.code != 403 || std::time::Instant::now() > deadline {
+                return answer;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
     /// Sends JSON, as the client whose requests were recorded.
     pub async fn json(&mut self, method: &str, path: &str, body: &serde_json::Value) -> Answer {
         let headers = [("content-type", "application/json"), ("user-agent", "oracle/1.0")];

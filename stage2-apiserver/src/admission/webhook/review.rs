@@ -19,6 +19,7 @@ use stage1_kubectl::status::Status;
 use super::Sort;
 use super::matcher::{Invocation, Objects, operation_name};
 use crate::admission::Attributes;
+use crate::custom_resources::conversion::known::Prepared;
 use crate::handlers::convert;
 use crate::registry;
 use crate::strategies::Requester;
@@ -45,8 +46,10 @@ pub fn in_version<'a>(object: &'a Object, from: &GroupVersionResource, to: &Invo
     let info = |gvr: &GroupVersionResource| registry::find(&gvr.group, &gvr.version, &gvr.resource);
     match (info(from), info(&to.resource)) {
         (Some(source), Some(target)) if source.gvr() != target.gvr() && object.kind() == source.kind => {
-            let stored = convert::to_stored(source, object.clone());
-            Cow::Owned(convert::to_served(target, &stored).into_owned())
+            // Only built-in kinds are found by the registry: no program converts them.
+            let none = Prepared::default();
+            let stored = convert::to_stored(source, object.clone(), &none);
+            Cow::Owned(convert::to_served(target, &stored, &none).into_owned())
         }
         _ => Cow::Borrowed(object),
     }
