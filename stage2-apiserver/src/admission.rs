@@ -113,6 +113,10 @@ pub trait ObjectReader: Send + Sync {
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static ResourceInfo> {
         registry::find_kind(group, version, kind)
     }
+    /// Whether all of a resource's objects are known; otherwise one that isn't found may yet be there.
+    fn is_filled(&self, _info: &'static ResourceInfo) -> bool {
+        true
+    }
     /// Names and resourceVersions of all objects of a resource: whether what was read of them is still so.
     fn versions(&self, group: &str, resource: &str) -> Vec<(String, String)> {
         let version = |object: &Arc<Object>| (object.name().to_owned(), object.resource_version().to_owned());

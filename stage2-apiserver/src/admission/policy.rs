@@ -33,9 +33,7 @@ use stage1_kubectl::selector::LabelSelector;
 use stage1_kubectl::status::{Status, StatusCause};
 
 use super::webhook::dispatch::Report;
-use super::webhook::matcher::{
-    Invocation, Objects, invocation, is_exempt, namespace_fits, object_fits, rule_matches,
-};
+use super::webhook::matcher::{Invocation, Objects, invocation, is_exempt, namespace_fits, object_fits};
 use super::webhook::{GROUP, Rule, review, rules, selector};
 use super::{Attributes, ObjectReader};
 use crate::authentication::UserInfo;
@@ -74,7 +72,8 @@ impl Match {
     /// The namespace isn't there.
     fn fits(&self, request: &Question<'_>) -> Result<Option<Invocation>, Status> {
         let (attributes, objects) = (request.attributes, request.objects);
-        if self.excluded.iter().any(|rule| rule_matches(rule, attributes, &attributes.resource)) {
+        // What is excluded is so under every version of its resource, unless the policy wants exactly this one.
+        if invocation(&self.excluded, self.equivalent, attributes).is_some() {
             return Ok(None);
         }
         let as_is = || Invocation { resource: attributes.resource.clone(), kind: attributes.kind.clone() };
@@ -186,7 +185,14 @@ impl Binding {
 }
 
 /// Policies and bindings, and the versions of which they were read.
-type Parsed = ([Vec<(String, String)>; 2], Arc<(Vec<Policy>, Vec<Binding>)>);
+type Parsed = ([Vec<(String, String)>; 2], Arc<Present>);
+
+/// The policies and bindings of a moment.
+#[derive(Debug)]
+pub struct Present {
+    policies: Vec<Policy>,
+    bindings: Vec<Binding>,
+}
 
 /// The policies of a cluster, compiled again only when they changed.
 #[derive(Default)]
@@ -195,7 +201,8 @@ pub struct Policies {
 }
 
 impl Policies {
-    fn present(&self, reader: &dyn ObjectReader) -> Arc<(Vec<Policy>, Vec<Binding>)> {
+    /// Those of now.
+    pub fn present(&self, reader: &dyn ObjectReader) -> Arc<Present> {
         let resources = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
         let versions = resources.map(|resource| reader.versions(GROUP, resource));
         let mut last = self.last.lock();
@@ -209,19 +216,19 @@ impl Policies {
                 });
                 let policies = policies.iter().map(|object| Policy::read(object)).collect();
                 let bindings = bindings.iter().map(|object| Binding::read(object)).collect();
-                let parsed = Arc::new((policies, bindings));
+                let parsed = Arc::new(Present { policies, bindings });
                 *last = Some((versions, parsed.clone()));
                 parsed
             }
         }
     }
+}
 
+impl Present {
     /// The kinds of parameters that bound policies have.
-    pub fn param_kinds(&self, reader: &dyn ObjectReader) -> BTreeSet<(String, String)> {
-        let present = self.present(reader);
-        let (policies, bindings) = &*present;
-        let is_bound = |policy: &&Policy| bindings.iter().any(|binding| binding.policy == policy.name);
-        policies.iter().filter(is_bound).filter_map(|policy| policy.param_kind.clone()).collect()
+    pub fn param_kinds(&self) -> BTreeSet<(String, String)> {
+        let is_bound = |policy: &&Policy| self.bindings.iter().any(|binding| binding.policy == policy.name);
+        self.policies.iter().filter(is_bound).filter_map(|policy| policy.param_kind.clone()).collect()
     }
 
     // ANCHOR: policies
@@ -230,8 +237,7 @@ impl Policies {
     /// # Errors
     /// The first refusal.
     pub fn validate(&self, question: Question<'_>, report: &mut Report) -> Result<(), Status> {
-        let present = self.present(question.reader);
-        let (policies, bindings) = &*present;
+        let (policies, bindings) = (&self.policies, &self.bindings);
         if bindings.is_empty() || is_exempt(question.attributes) {
             return Ok(());
         }

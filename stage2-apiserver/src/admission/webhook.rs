@@ -81,6 +81,8 @@ pub struct Rule {
     pub resources: Vec<String>,
     /// `*`, `Namespaced` or `Cluster`.
     pub scope: String,
+    /// Names of objects, which only policies' rules can have; empty: all.
+    pub names: Vec<String>,
 }
 
 /// Where a webhook is.
@@ -190,6 +192,7 @@ pub fn rules(list: Option<&Value>) -> Vec<Rule> {
         versions: texts(&rule["apiVersions"]),
         resources: texts(&rule["resources"]),
         scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+        names: texts(&rule["resourceNames"]),
     };
     list.and_then(Value::as_array).into_iter().flatten().map(rule).collect()
 }

@@ -7,6 +7,7 @@
 //! The shared informer factory that `apiserver/pkg/admission/initializer` hands to plugins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stage1_kubectl::object::Object;
 
@@ -37,46 +38,66 @@ impl ObjectReader for Stores {
     }
 }
 
-/// Built-in and custom objects, for parameters of policies.
-pub struct WithCustoms<'a>(pub &'a ApiServer);
+/// How long a request waits for parameters that nobody asked for before, as in Kubernetes.
+const PARAMS_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl WithCustoms<'_> {
+/// Built-in and custom objects, for parameters of policies.
+pub struct WithCustoms<'a> {
+    server: &'a ApiServer,
+    unfilled: Vec<&'static ResourceInfo>,
+}
+
+impl<'a> WithCustoms<'a> {
+    /// Of a server.
+    pub fn new(server: &'a ApiServer) -> Self {
+        WithCustoms { server, unfilled: Vec::new() }
+    }
+
     /// The entry of a resource in any of its versions.
     fn custom(&self, group: &str, resource: &str) -> Option<&'static ResourceInfo> {
         if registry::find_group_resource(group, resource).is_some() {
             return None;
         }
-        self.0.customs.find_group_resource(group, resource)
+        self.server.customs.find_group_resource(group, resource)
     }
 
     /// Fills the cache of a kind of parameters; nobody may have asked for it before.
-    pub async fn settle(&self, info: &'static ResourceInfo) {
-        let _ = self.0.stores.of(info).cacher().wait_for(At::Any).await;
+    pub async fn settle(&mut self, info: &'static ResourceInfo) {
+        let cache = self.server.stores.of(info).cacher().clone();
+        let filled = tokio::time::timeout(PARAMS_TIMEOUT, cache.wait_for(At::Any)).await;
+        if !matches!(filled, Ok(Ok(()))) {
+            self.unfilled.push(info);
+        }
     }
 }
 
 impl ObjectReader for WithCustoms<'_> {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let Some(info) = self.custom(group, resource) else {
-            return self.0.stores.get(group, resource, namespace, name);
+            return self.server.stores.get(group, resource, namespace, name);
         };
-        let cached = self.0.stores.of(info).cacher().peek(&info.key(Some(namespace), name))?;
+        let cached = self.server.stores.of(info).cacher().peek(&info.key(Some(namespace), name))?;
         Some(Arc::new(cached.object.clone()))
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>> {
         let Some(info) = self.custom(group, resource) else {
-            return self.0.stores.list(group, resource, namespace);
+            return self.server.stores.list(group, resource, namespace);
         };
-        let present = self.0.stores.of(info).cacher().present(&info.key_prefix(Some(namespace)));
+        let present = self.server.stores.of(info).cacher().present(&info.key_prefix(Some(namespace)));
         present.into_iter().map(|cached| Arc::new(cached.object.clone())).collect()
     }
 
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static ResourceInfo> {
-        registry::find_kind(group, version, kind).or_else(|| self.0.customs.find_kind(group, version, kind))
+        registry::find_kind(group, version, kind)
+            .or_else(|| self.server.customs.find_kind(group, version, kind))
+    }
+
+    fn is_filled(&self, info: &'static ResourceInfo) -> bool {
+        !self.unfilled.iter().any(|unfilled| std::ptr::eq(*unfilled, info))
     }
 
     fn versions(&self, group: &str, resource: &str) -> Vec<(String, String)> {
-        self.0.stores.versions(group, resource)
+        self.server.stores.versions(group, resource)
     }
 }

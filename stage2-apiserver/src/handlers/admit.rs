@@ -153,8 +153,9 @@ async fn judge(
     options: &Value,
 ) -> Result<(), Status> {
     let server = &context.server;
-    let with_customs = WithCustoms(server);
-    for (api_version, kind) in server.policies.param_kinds(&server.stores) {
+    let policies = server.policies.present(&server.stores);
+    let mut with_customs = WithCustoms::new(server);
+    for (api_version, kind) in policies.param_kinds() {
         if let Some(info) = params::resource_of(&api_version, &kind, &with_customs) {
             with_customs.settle(info).await;
         }
@@ -162,7 +163,7 @@ async fn judge(
     let authorizer = &*server.authorizer;
     let mut report = Report::default();
     let question = Question { attributes, objects, options, reader: &with_customs, authorizer };
-    let mut outcome = server.policies.validate(question, &mut report);
+    let mut outcome = policies.validate(question, &mut report);
     if outcome.is_ok() {
         outcome = server.webhooks.validate(asked(context, attributes, options), objects, &mut report).await;
     }

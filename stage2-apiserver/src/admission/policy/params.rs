@@ -53,6 +53,10 @@ pub fn collect(
             "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into()
         );
     }
+    if !reader.is_filled(info) {
+        let kind = shown(api_version, kind);
+        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission"));
+    }
     let (group, resource) = (info.group, info.resource);
     let found: Vec<Arc<Object>> = match text("name") {
         Some(name) => reader.get(group, resource, namespace, name).into_iter().collect(),

@@ -34,7 +34,7 @@ impl Authorizer for OnlyPods {
     }
 }
 
-fn judge(cluster: &Cluster) -> (Result<(), Status>, Report) {
+fn judge(cluster: &dyn ObjectReader) -> (Result<(), Status>, Report) {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1"}});
     let object = Object::from_value(object).expect("a map");
@@ -47,7 +47,7 @@ fn judge(cluster: &Cluster) -> (Result<(), Status>, Report) {
         reader: cluster,
         authorizer: &OnlyPods,
     };
-    let outcome = Policies::default().validate(question, &mut report);
+    let outcome = Policies::default().present(cluster).validate(question, &mut report);
     (outcome, report)
 }
 
@@ -147,6 +147,83 @@ fn conditions_and_excluded_rules_keep_a_policy_silent() {
         {"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps"]},
     ]}});
     assert_eq!(judge(&cluster(json!({"validations": [{"expression": "false"}]}), excluded)).0, Ok(()));
+}
+
+#[test]
+fn rules_may_name_their_objects() {
+    let rule = |names: Value| json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "resourceNames": names}]);
+    let judged = |names: Value| {
+        let policy = json!({"matchConstraints": {"resourceRules": rule(names)}, "validations": [{"expression": "false"}]});
+        judge(&cluster(policy, json!({}))).0
+    };
+    assert!(judged(json!(["b", "a"])).is_err());
+    assert!(judged(json!([])).is_err());
+    assert_eq!(judged(json!(["b"])), Ok(()));
+    let excluded = |names: Value| {
+        let binding = json!({"matchResources": {"excludeResourceRules": rule(names)}});
+        judge(&cluster(json!({"validations": [{"expression": "false"}]}), binding)).0
+    };
+    assert_eq!(excluded(json!(["a"])), Ok(()));
+    assert!(excluded(json!(["b"])).is_err());
+}
+
+#[test]
+fn what_is_excluded_is_so_in_every_version() {
+    let scope = |match_policy: &str| {
+        let rule = |version: &str| json!([{"operations": ["*"], "apiGroups": ["autoscaling"], "apiVersions": [version], "resources": ["horizontalpodautoscalers"]}]);
+        json!({"resourceRules": rule("*"), "excludeResourceRules": rule("v1"), "matchPolicy": match_policy})
+    };
+    let attributes = |version: &str| {
+        let mut attributes = create("horizontalpodautoscalers", "HorizontalPodAutoscaler");
+        (attributes.resource.group, attributes.resource.version) = ("autoscaling".into(), version.into());
+        attributes
+    };
+    let is_judged = |match_policy: &str, version: &str| {
+        let (attributes, cluster) = (attributes(version), Cluster::default());
+        let objects = Objects { new: None, old: None };
+        let question = Question {
+            attributes: &attributes,
+            objects,
+            options: &Value::Null,
+            reader: &cluster,
+            authorizer: &OnlyPods,
+        };
+        Match::read(Some(&scope(match_policy))).fits(&question).expect("no selectors").is_some()
+    };
+    assert!(!is_judged("Exact", "v1") && is_judged("Exact", "v2"));
+    assert!(!is_judged("Equivalent", "v1") && !is_judged("Equivalent", "v2"));
+}
+
+/// A cluster whose caches of parameters are empty because nobody could fill them.
+struct Unfilled(Cluster);
+
+impl ObjectReader for Unfilled {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.0.get(group, resource, namespace, name)
+    }
+
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Object>> {
+        self.0.list(group, resource, namespace)
+    }
+
+    fn is_filled(&self, _: &'static crate::registry::ResourceInfo) -> bool {
+        false
+    }
+}
+
+#[test]
+fn parameters_that_are_not_known_yet_are_no_parameters_that_are_not_there() {
+    let judged = |failure: &str| {
+        let policy = json!({
+            "failurePolicy": failure, "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [{"expression": "true"}],
+        });
+        let binding =
+            json!({"paramRef": {"name": "p", "namespace": "ns", "parameterNotFoundAction": "Allow"}});
+        judge(&Unfilled(cluster(policy, binding))).0
+    };
+    let why = "failed to configure binding: paramKind kind `/v1, Kind=ConfigMap` not yet synced to use for admission";
+    assert_eq!(judged("Fail").expect_err("nobody knows").message, format!("{DENIED}{why}"));
+    assert_eq!(judged("Ignore"), Ok(()));
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub fn rule_matches(rule: &Rule, attributes: &Attributes, resource: &GroupVersio
         && any(&rule.groups, &resource.group)
         && any(&rule.versions, &resource.version)
         && rule.resources.iter().any(resource_fits)
+        && (rule.names.is_empty() || rule.names.contains(&attributes.name))
 }
 
 fn is_namespace_object(resource: &GroupVersionResource) -> bool {
