@@ -31,27 +31,22 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::Value;
-use stage1_kubectl::client::{Client, ClientConfig, ClientError, Dial};
+use stage1_kubectl::client::{Client, Dial};
 use stage1_kubectl::object::Object;
-use stage1_kubectl::tls::TlsOptions;
 
 use crate::admission::ObjectReader;
 use crate::admission::webhook::client::endpoint;
+use crate::clients::{Clients, Place, Sort};
 use crate::registry;
-use crate::server::tls::system_roots;
 
 /// Group of APIServices.
 pub const GROUP: &str = "apiregistration.k8s.io";
-/// More clients than this are servers that come and go: start over.
-const MAX_CLIENTS: usize = 64;
 /// Longest discovery document that is read.
 const MAX_DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Connections to other API servers, what we show there, and what they said that they serve.
 pub struct Aggregator {
-    identity_pem: (Vec<u8>, Vec<u8>),
-    pod_network: Dial,
-    clients: Mutex<HashMap<(String, Vec<u8>), Client>>,
+    clients: Clients,
     /// The last resource list of each APIService, by its name.
     known: Mutex<HashMap<String, Arc<Value>>>,
 }
@@ -69,7 +64,13 @@ pub struct Target {
 impl Aggregator {
     /// With the certificate and key that say who we are, and the way to pods.
     pub fn new(identity_pem: (Vec<u8>, Vec<u8>), pod_network: Dial) -> Self {
-        Aggregator { identity_pem, pod_network, clients: Mutex::default(), known: Mutex::default() }
+        let clients = Clients::new(Sort {
+            user_agent: "kube-aggregator",
+            identity_pem: Some(identity_pem),
+            max_response_bytes: MAX_DOCUMENT_BYTES,
+            pod_network,
+        });
+        Aggregator { clients, known: Mutex::default() }
     }
 
     /// The way to an APIService's server; `random` chooses among several endpoints.
@@ -82,35 +83,15 @@ impl Aggregator {
         let port = service.get_i64("/spec/service/port").unwrap_or(443);
         let address = endpoint(reader, namespace, name, port, random)?;
         let host = format!("{name}.{namespace}.svc");
-        let client = self.client(&address, &host, service).map_err(|error| error.to_string())?;
+        let client = self.clients.of(Place {
+            server: format!("https://{address}"),
+            certificate_name: Some(host.clone()),
+            ca_pem: STANDARD.decode(service.get_str("/spec/caBundle").unwrap_or("")).unwrap_or_default(),
+            insecure_skip_verify: service.get("/spec/insecureSkipTLSVerify").and_then(Value::as_bool)
+                == Some(true),
+        });
+        let client = client.map_err(|error| error.to_string())?;
         Ok(Target { address, host, client })
-    }
-
-    fn client(&self, address: &str, name: &str, service: &Object) -> Result<Client, ClientError> {
-        let insecure = service.get("/spec/insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
-        let ca = STANDARD.decode(service.get_str("/spec/caBundle").unwrap_or("")).unwrap_or_default();
-        let key = (format!("{address} {name} {insecure}"), ca.clone());
-        if let Some(client) = self.clients.lock().get(&key) {
-            return Ok(client.clone());
-        }
-        let ca = if ca.is_empty() { system_roots().unwrap_or_default() } else { ca };
-        let mut config = ClientConfig::new(&format!("https://{address}")).with_user_agent("kube-aggregator");
-        config.tls = TlsOptions {
-            ca_pem: Some(ca),
-            identity_pem: Some(self.identity_pem.clone()),
-            insecure_skip_verify: insecure,
-        };
-        config.tls_server_name = Some(name.to_owned());
-        config.dial = Some(self.pod_network.clone());
-        config.max_response_bytes = Some(MAX_DOCUMENT_BYTES);
-        config.http1_only = true;
-        let client = Client::new(config)?;
-        let mut clients = self.clients.lock();
-        if clients.len() >= MAX_CLIENTS {
-            clients.clear();
-        }
-        clients.insert(key, client.clone());
-        Ok(client)
     }
 }
 

@@ -46,6 +46,7 @@ pub mod table; // what `kubectl get` prints
 pub mod discovery; // what is served, as documents
 pub mod openapi; // the schema of everything
 pub mod aggregation; // groups that another API server answers
+pub mod clients; // connections to programs outside: webhooks and other API servers
 pub mod streaming; // logs, exec, attach, port-forward: the way to the nodes
 
 pub mod filters; // what every request goes through, in order

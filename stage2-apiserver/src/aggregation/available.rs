@@ -7,14 +7,16 @@
 //! 1. A condition is written only when it says something else than before.
 //!
 //! # In Kubernetes
-//! `kube-aggregator/pkg/controllers/status/remote/remote_available_controller.go`. Left out: five attempts at once.
+//! `kube-aggregator/pkg/controllers/status/remote/remote_available_controller.go`. Left out: five attempts at once for one server.
 #![expect(clippy::disallowed_methods, reason = "shell: reads the clock, chooses endpoints by chance")]
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::stream::{self, StreamExt};
 use http::{Request, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -33,6 +35,8 @@ const TICK: Duration = Duration::from_secs(1);
 const PAUSE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Servers that are asked at the same time.
+const AT_ONCE: usize = 8;
 
 /// What was found out: `Passed`, or another reason with its message.
 type Finding = Result<Arc<Value>, (&'static str, String)>;
@@ -58,20 +62,29 @@ pub async fn run(server: Arc<ApiServer>) {
         let is_there = |name: &String| services.iter().any(|service| service.name() == name);
         asked.retain(|name, _| is_there(name));
         server.aggregator.known.lock().retain(|name, _| is_there(name));
-        for service in services {
+        let due = services.into_iter().filter_map(|service| {
             let version = world_of(&service, &server);
             let is_due = asked.get(service.name()).is_none_or(|last| {
                 let pause = if last.available { PAUSE.0 } else { PAUSE.1 };
                 last.version != version || last.at.elapsed() >= pause
             });
-            if is_due {
-                let finding = ask(&server, &service).await;
-                let available = finding.is_ok();
-                note(&server, &service, finding).await;
-                asked.insert(service.name().to_owned(), Asked { at: Instant::now(), version, available });
-            }
-        }
+            is_due.then_some((service, version))
+        });
+        let due: Vec<(Arc<Object>, String)> = due.collect();
+        let server = &server;
+        let look = |(service, version): (Arc<Object>, String)| async move {
+            let finding = ask(server, &service).await;
+            let available = finding.is_ok();
+            note(server, &service, finding).await;
+            (service.name().to_owned(), Asked { at: Instant::now(), version, available })
+        };
+        asked.extend(side_by_side(due, look).await);
     }
+}
+
+/// Does something for each, for a few at once: one that doesn't answer mustn't hold up the others.
+async fn side_by_side<T, R, F: Future<Output = R>>(all: Vec<T>, look: impl FnMut(T) -> F) -> Vec<R> {
+    stream::iter(all).map(look).buffer_unordered(AT_ONCE).collect().await
 }
 
 /// What an answer depends on: the APIService, its Service and that one's endpoints.
@@ -173,7 +186,27 @@ fn with_condition(service: &Object, status: &str, reason: &str, message: &str, n
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[tokio::test]
+    async fn several_servers_are_asked_at_once_but_not_all() {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Opens when so many wait at it: asked one after the other, they would wait for ever.
+        let gate = tokio::sync::Barrier::new(AT_ONCE);
+        let (now, most, gate) = (&now, &most, &gate);
+        let look = |n: usize| async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            gate.wait().await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            n
+        };
+        let mut found = side_by_side((0..2 * AT_ONCE).collect(), look).await;
+        found.sort_unstable();
+        assert_eq!(found, (0..2 * AT_ONCE).collect::<Vec<_>>());
+        assert_eq!(most.load(Ordering::SeqCst), AT_ONCE);
+    }
 
     #[test]
     fn the_time_of_a_condition_is_that_of_its_last_change() {

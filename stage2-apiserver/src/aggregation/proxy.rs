@@ -10,29 +10,49 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use stage1_kubectl::object::Object;
 use stage1_kubectl::status::Status;
 
 use crate::authentication::UserInfo;
 use crate::filters::body_limit;
 use crate::handlers::Context;
+use crate::handlers::pretty::PassedOn;
 use crate::handlers::respond::{self, Answer, BoxError};
 
 /// Headers that belong to one connection or to the client's identity.
-const NOT_PASSED_ON: [HeaderName; 7] = [
+const NOT_PASSED_ON: [HeaderName; 9] = [
     header::HOST,
     header::AUTHORIZATION,
     header::CONNECTION,
     header::UPGRADE,
+    header::TE,
+    header::TRAILER,
     header::TRANSFER_ENCODING,
     header::CONTENT_LENGTH,
     header::EXPECT,
 ];
+/// What can't stand in a header's name (RFC 9110's tokens), and the sign that begins an escape.
+const NOT_IN_A_NAME: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// Passes a request on, and the answer back as it comes.
 ///
 /// # Errors
-/// A body that is too large.
+/// A body that is too large, 500 for a user whom no header can name.
 pub async fn pass_on(
     context: &Context,
     service: &Object,
@@ -48,7 +68,7 @@ pub async fn pass_on(
         Err(why) => return unavailable(why),
     };
     let (mut head, body) = request.into_parts();
-    set_identity(&mut head.headers, &context.user);
+    set_identity(&mut head.headers, &context.user)?;
     let authority = HeaderValue::from_str(&target.host).map_err(|e| Status::internal(e.to_string()))?;
     head.headers.insert(header::HOST, authority);
     head.version = http::Version::HTTP_11;
@@ -64,12 +84,16 @@ pub async fn pass_on(
         head.headers.remove(name);
     }
     head.version = http::Version::HTTP_11;
+    head.extensions.insert(PassedOn);
     Ok(Response::from_parts(head, body.map_err(|e| Box::new(e) as BoxError).boxed_unsync()))
 }
 
 // ANCHOR: remote-user
 /// Says whom we have recognised, in place of whatever the client said.
-fn set_identity(headers: &mut HeaderMap, user: &UserInfo) {
+///
+/// # Errors
+/// 500 for what can't be said: somebody with one group less may be let in where the group is kept out.
+fn set_identity(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Status> {
     let is_claim = |name: &&HeaderName| {
         name.as_str().starts_with("x-remote-") || name.as_str().starts_with("impersonate-")
     };
@@ -78,22 +102,26 @@ fn set_identity(headers: &mut HeaderMap, user: &UserInfo) {
         headers.remove(name);
     }
     let mut say = |name: &str, value: &str| {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
-            headers.append(name, value);
-        }
+        // Names of people are UTF-8, which is what the other side reads.
+        let value = HeaderValue::from_bytes(value.as_bytes());
+        let (name, value) = HeaderName::try_from(name)
+            .ok()
+            .zip(value.ok())
+            .ok_or_else(|| Status::internal(format!("invalid header field value for {name:?}")))?;
+        headers.append(name, value);
+        Ok::<(), Status>(())
     };
-    say("x-remote-user", &user.name);
+    say("x-remote-user", &user.name)?;
     if !user.uid.is_empty() {
-        say("x-remote-uid", &user.uid);
+        say("x-remote-uid", &user.uid)?;
     }
-    user.groups.iter().for_each(|group| say("x-remote-group", group));
+    user.groups.iter().try_for_each(|group| say("x-remote-group", group))?;
     for (key, values) in &user.extra {
-        // A key may hold signs that no header's name can.
-        let escaped = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
-        let name =
-            format!("x-remote-extra-{escaped}").replace("%2D", "-").replace("%2E", ".").replace("%5F", "_");
-        values.iter().for_each(|value| say(&name.to_lowercase(), value));
+        // A key may hold signs that no header's name can. The other side reads names in small letters.
+        let name = format!("x-remote-extra-{}", utf8_percent_encode(key, NOT_IN_A_NAME));
+        values.iter().try_for_each(|value| say(&name, value))?;
     }
+    Ok(())
 }
 // ANCHOR_END: remote-user
 
@@ -115,13 +143,25 @@ mod tests {
         }
         let mut user = UserInfo::new("jane", &["dev", "ops"]);
         user.extra.insert("example.org/team".into(), vec!["a".into()]);
-        set_identity(&mut headers, &user);
+        user.extra.insert("größe/100%".into(), vec!["größer".into()]);
+        set_identity(&mut headers, &user).expect("headers can say this");
         let all = |name: &str| -> Vec<&str> {
             headers.get_all(name).iter().map(|v| v.to_str().expect("text")).collect()
         };
         assert_eq!((all("x-remote-user"), all("x-remote-group")), (vec!["jane"], vec!["dev", "ops"]));
         assert_eq!(all("x-remote-extra-example.org%2fteam"), ["a"]);
+        let size = headers.get("x-remote-extra-gr%c3%b6%c3%9fe%2f100%25").expect("escaped byte by byte");
+        assert_eq!(size.as_bytes(), "größer".as_bytes());
         assert!(all("authorization").is_empty() && all("impersonate-user").is_empty());
         assert_eq!(all("accept"), ["*/*"]);
+    }
+
+    #[test]
+    fn who_has_no_ascii_name_keeps_it_and_who_cannot_be_named_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        set_identity(&mut headers, &UserInfo::new("josé", &[])).expect("UTF-8 is fine");
+        assert_eq!(headers.get("x-remote-user").expect("said").as_bytes(), "josé".as_bytes());
+        let unsayable = UserInfo::new("jane", &["dev", "a\nb"]);
+        assert_eq!(set_identity(&mut headers, &unsayable).expect_err("a line break").code, 500);
     }
 }

@@ -8,26 +8,21 @@
 //! because people search for them. Left out: `auditing` of failed calls in the log.
 #![expect(clippy::disallowed_methods, reason = "shell: chooses an endpoint by chance")]
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, header};
-use parking_lot::Mutex;
 use serde_json::Value;
-use stage1_kubectl::client::{Client, ClientConfig, ClientError, Dial};
+use stage1_kubectl::client::{ClientError, Dial};
 use stage1_kubectl::object::Object;
-use stage1_kubectl::tls::TlsOptions;
 
 use super::{Place, Webhook};
 use crate::admission::ObjectReader;
+use crate::clients::{self, Clients, Sort};
 use crate::decode;
-use crate::server::tls::system_roots;
 
 /// Longest answer that is read: an object of the largest size as a patch, encoded, and room around it.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// More clients than this are webhooks that come and go: start over.
-const MAX_CLIENTS: usize = 256;
 
 /// Where to connect, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,14 +39,19 @@ pub struct Target {
 
 /// Calls programs outside by HTTPS.
 pub struct Caller {
-    pod_network: Dial,
-    clients: Mutex<HashMap<(Target, Vec<u8>), Client>>,
+    clients: Clients,
 }
 
 impl Caller {
     /// With the way to pods.
     pub fn new(pod_network: Dial) -> Self {
-        Caller { pod_network, clients: Mutex::default() }
+        let clients = Clients::new(Sort {
+            user_agent: "kube-apiserver-admission",
+            identity_pem: None,
+            max_response_bytes: MAX_ANSWER_BYTES,
+            pod_network,
+        });
+        Caller { clients }
     }
 
     /// Posts a review and gives back the answer's JSON.
@@ -69,7 +69,12 @@ impl Caller {
         let post = |target: &Target| format!("Post \"{}\"", target.shown(seconds));
         let target = resolve(&webhook.place, reader, rand::random())
             .map_err(|(target, why)| failed(format!("{}: {why}", post(&target))))?;
-        let client = self.client(&target, &webhook.ca_bundle);
+        let client = self.clients.of(clients::Place {
+            server: target.server.clone(),
+            certificate_name: target.certificate_name.clone(),
+            ca_pem: webhook.ca_bundle.clone(),
+            insecure_skip_verify: false,
+        });
         let client = client.map_err(|why| format!("could not get REST client: {why}"))?;
         let request = Request::post(format!("{}?timeout={seconds}s", target.path))
             .header(header::HOST, &target.authority)
@@ -84,30 +89,6 @@ impl Caller {
             Ok(Err(error)) => Err(failed(format!("{}: {error}", post(&target)))),
             Ok(Ok(answer)) => decode::any_object(answer.body()).map_err(failed),
         }
-    }
-
-    fn client(&self, target: &Target, ca_bundle: &[u8]) -> Result<Client, String> {
-        let key = (target.clone(), ca_bundle.to_vec());
-        if let Some(client) = self.clients.lock().get(&key) {
-            return Ok(client.clone());
-        }
-        let ca_pem = match ca_bundle.is_empty() {
-            false => ca_bundle.to_vec(),
-            true => system_roots().unwrap_or_default(),
-        };
-        let mut config = ClientConfig::new(&target.server).with_user_agent("kube-apiserver-admission");
-        config.tls = TlsOptions { ca_pem: Some(ca_pem), ..TlsOptions::default() };
-        config.tls_server_name = target.certificate_name.clone();
-        config.dial = Some(self.pod_network.clone());
-        config.http1_only = true;
-        config.max_response_bytes = Some(MAX_ANSWER_BYTES);
-        let client = Client::new(config).map_err(|error| error.to_string())?;
-        let mut clients = self.clients.lock();
-        if clients.len() >= MAX_CLIENTS {
-            clients.clear();
-        }
-        clients.insert(key, client.clone());
-        Ok(client)
     }
 }
 
