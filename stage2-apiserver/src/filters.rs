@@ -44,7 +44,7 @@ use crate::authentication::UserInfo;
 use crate::authentication::impersonation::{Refusal, impersonate};
 use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::handlers::respond::{self, Answer};
-use crate::handlers::{self, Context};
+use crate::handlers::{self, Context, pretty};
 use crate::negotiation::{Format, negotiate};
 use crate::request_info::{Query, RequestInfo, parse_request_info};
 use crate::server::{ApiServer, Peer};
@@ -86,6 +86,8 @@ pub async fn handle(server: Arc<ApiServer>, peer: Peer, request: Request<Incomin
     let encodings = arrival.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
     let mut seen = std::mem::take(&mut *seen.lock());
     let answer = account::keep_response(&arrival, &mut seen, answer).await;
+    let is_a_persons = pretty::is_wanted(&arrival.info.path, &arrival.query, &arrival.headers);
+    let answer = if is_a_persons { pretty::print(answer).await } else { answer };
     let mut answer = respond::compress(answer, encodings).await;
     add_headers(&mut answer, &arrival, &seen);
     account::answered(&server, &peer, &arrival, &seen, answer)

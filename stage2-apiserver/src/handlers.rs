@@ -31,6 +31,8 @@ pub mod options;
 pub mod patch;
 pub mod pods;
 pub mod policy;
+pub mod prepare;
+pub mod pretty;
 pub mod respond;
 pub mod reviews;
 pub mod scale;
@@ -40,6 +42,7 @@ pub mod update;
 pub mod watch;
 pub mod write_path;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,6 +59,7 @@ use crate::audit::bodies;
 use crate::audit::policy::Level;
 use crate::authentication::UserInfo;
 use crate::authorization::SYSTEM_MASTERS;
+use crate::custom_resources::conversion::known::Prepared;
 use crate::filters::{Seen, body_limit};
 use crate::managed_fields::manager_of_user_agent;
 use crate::negotiation::{Negotiated, negotiate};
@@ -83,6 +87,8 @@ pub struct Context {
     pub now: Timestamp,
     /// With what program.
     pub user_agent: String,
+    /// What programs made of the objects of this request.
+    pub prepared: Mutex<Prepared>,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -95,7 +101,8 @@ impl Context {
         user: Arc<UserInfo>,
         seen: Arc<Mutex<Seen>>,
     ) -> Self {
-        Self { server, info, query, user, now: clock(), user_agent: String::new(), seen }
+        let (now, user_agent, prepared) = (clock(), String::new(), Mutex::default());
+        Self { server, info, query, user, now, user_agent, prepared, seen }
     }
 
     /// The same request, sent with a program.
@@ -207,9 +214,14 @@ impl Routed<'_> {
         }
     }
 
+    /// An object as the resource serves it.
+    pub fn served<'a>(&self, stored: &'a Object) -> Cow<'a, Object> {
+        convert::to_served(self.resource, stored, &self.context.prepared.lock())
+    }
+
     /// Answers with an object of this resource.
     pub fn answer(&self, code: StatusCode, object: &Object) -> Answer {
-        let served = convert::to_served(self.resource, object);
+        let served = self.served(object);
         respond::object(code, &self.negotiated, &self.view(), served.as_value())
     }
 

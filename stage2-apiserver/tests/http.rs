@@ -301,3 +301,37 @@ async fn objects_are_there_after_a_restart() {
     api.send(request).await.expect("still there");
     second.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_get_lines_and_programs_do_not() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let path = "/api/v1/namespaces/default";
+    let pretty = |text: &str| text.starts_with("{\n  \"");
+    let plain = client.get(path).await;
+    assert!(!pretty(&plain.text()));
+    let asked = client.get(&format!("{path}?pretty=true")).await;
+    assert!(pretty(&asked.text()), "{}", asked.text());
+    assert_eq!(asked.json(), plain.json());
+    for path in [path, "/api/v1/namespaces", "/apis", "/api/v1/namespaces/none"] {
+        let curl = client.send("GET", path, &[("user-agent", "curl/8.5.0")], "").await;
+        assert!(pretty(&curl.text()), "{}", curl.text());
+    }
+    let refused = client.send("GET", &format!("{path}?pretty=0"), &[("user-agent", "curl/8.5.0")], "").await;
+    assert_eq!(refused.text(), plain.text());
+    assert!(pretty(&client.get("/version").await.text()), "as everybody gets it there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_the_store_does_not_take_is_refused_in_its_words() {
+    let cluster = cluster().await;
+    let mut client = Raw::admin(&cluster);
+    let container = json!({ "name": "c", "image": "i", "command": ["x".repeat(2 * 1024 * 1024)] });
+    let pod = json!({ "metadata": { "name": "p" }, "spec": { "containers": [container] } });
+    let refused = client.json("POST", "/api/v1/namespaces/default/pods", &pod).await;
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "etcdserver: request is too large", "code": 500,
+    });
+    assert_eq!((refused.code, refused.json()), (500, status));
+}

@@ -88,10 +88,10 @@ pub async fn handle(context: &Context, request: Request<Incoming>) -> Result<Ans
             paths
                 .extend(remote::paths(&context.server.aggregator.versions(&context.server.stores, &catalog)));
             paths.sort();
-            Ok(respond::json_document(&json!({ "paths": paths })))
+            Ok(respond::indented_document(&json!({ "paths": paths })))
         }
         ["healthz" | "livez" | "readyz", rest @ ..] => Ok(health(context, parts[0], rest).await),
-        ["version"] => Ok(respond::json_document(&version::version())),
+        ["version"] => Ok(respond::indented_document(&version::version())),
         ["metrics"] => Ok(metrics(&context.server)),
         ["openapi", rest @ ..] => {
             let catalog = served_now(context).await?;

@@ -59,6 +59,12 @@ pub fn text(code: StatusCode, body: impl Into<String>) -> Answer {
     bytes(code, "text/plain; charset=utf-8", body.into())
 }
 
+/// A JSON document that has lines for everybody.
+pub fn indented_document(value: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec_pretty(value).expect("a JSON value serialises");
+    bytes(StatusCode::OK, "application/json", body)
+}
+
 /// A JSON document that is not negotiated.
 pub fn json_document(value: &impl Serialize) -> Answer {
     let body = serde_json::to_vec(value).expect("a JSON value serialises");

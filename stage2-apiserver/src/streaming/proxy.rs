@@ -28,6 +28,7 @@ use stage1_kubectl::tls::TlsOptions;
 use super::logs::refusal;
 use crate::filters::body_limit;
 use crate::handlers::Routed;
+use crate::handlers::pretty::PassedOn;
 use crate::handlers::respond::{Answer, BoxError};
 use crate::registry;
 use crate::table::cells::{list, number, text};
@@ -109,7 +110,8 @@ pub async fn handle(routed: &Routed<'_>, request: Request<Incoming>) -> Result<A
     }
     let body = body_limit::read(body).await?;
     let response = client.stream(Request::from_parts(head, body)).await.map_err(refusal)?;
-    let (head, body) = response.into_parts();
+    let (mut head, body) = response.into_parts();
+    head.extensions.insert(PassedOn);
     Ok(Response::from_parts(head, body.map_err(|e| Box::new(e) as BoxError).boxed_unsync()))
 }
 
