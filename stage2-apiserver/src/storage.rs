@@ -69,6 +69,22 @@ pub struct KeyValue {
     pub revision: Revision,
 }
 
+/// What etcd takes in one request (`--max-request-bytes`). The other stores take no more, so that what one holds fits into another.
+pub const MAX_WRITE_BYTES: usize = 1536 * 1024;
+
+impl Write {
+    /// Whether the store takes a value of this size.
+    ///
+    /// # Errors
+    /// [`StorageError::TooLarge`]
+    pub fn check_size(&self) -> Result<(), StorageError> {
+        match self {
+            Write::Put(value) if value.len() > MAX_WRITE_BYTES => Err(StorageError::TooLarge),
+            Write::Put(_) | Write::Delete => Ok(()),
+        }
+    }
+}
+
 // ANCHOR: storage
 /// What a writer believes to be at the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +228,9 @@ pub enum StorageError {
         /// What it watched.
         prefix: String,
     },
+    /// The value is longer than the store takes.
+    #[error("etcdserver: request is too large")]
+    TooLarge,
     /// The store can't be reached or its disk failed.
     #[error("storage unavailable: {0}")]
     Unavailable(String),

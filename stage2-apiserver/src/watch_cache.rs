@@ -267,6 +267,8 @@ pub fn status(error: StorageError) -> Status {
         StorageError::Future { requested, current } => {
             Status::timeout(&format!("Too large resource version: {requested}, current: {current}"), 1)
         }
+        // Not the object's fault as far as the API knows: Kubernetes passes etcd's words on.
+        StorageError::TooLarge => Status::failure(500, "", error.to_string()),
         other => Status::internal(other),
     }
 }

@@ -217,7 +217,11 @@ impl Storage for EmbeddedStorage {
         write: Write,
     ) -> BoxFuture<'a, Result<Revision, StorageError>> {
         let key = key.to_owned();
-        async move { self.ask(|reply| Command::Commit { key, expect, write, reply }).await? }.boxed()
+        let asked = async move {
+            write.check_size()?;
+            self.ask(|reply| Command::Commit { key, expect, write, reply }).await?
+        };
+        asked.boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> WatchStream {

@@ -160,7 +160,7 @@ impl EtcdStorage {
             txn = txn.when([Compare::mod_revision(key, op, revision)]);
         }
         let txn = txn.and_then([operation]).or_else([TxnOp::get(key, None)]);
-        let answer = self.kv.clone().txn(txn).await.map_err(unavailable)?;
+        let answer = self.kv.clone().txn(txn).await.map_err(write_error)?;
         if answer.succeeded() {
             return Ok(header_revision(answer.header()));
         }
@@ -200,6 +200,15 @@ fn prefix_end(prefix: &str) -> Vec<u8> {
         end.pop();
     }
     vec![0]
+}
+
+fn write_error(error: etcd_client::Error) -> StorageError {
+    let text = error.to_string();
+    // Above its limit for requests; further above, its gRPC doesn't even read them.
+    match text.contains("request is too large") || text.contains("larger than max") {
+        true => StorageError::TooLarge,
+        false => StorageError::Unavailable(text),
+    }
 }
 
 fn read_error(error: &etcd_client::Error, requested: Revision, current: Revision) -> StorageError {

@@ -165,6 +165,7 @@ impl From<StorageError> for Failure {
             StorageError::Future { .. } => {
                 Failure::new(11, "etcdserver: mvcc: required revision is a future revision")
             }
+            StorageError::TooLarge => Failure::new(3, error.to_string()),
             other => Failure::new(14, other.to_string()),
         }
     }

@@ -101,17 +101,19 @@ impl EtcdProcess {
             let endpoint = format!("https://127.0.0.1:{}", free_port()?);
             Ok((spawn(options, &endpoint, &state_file)?, endpoint))
         };
-        let (mut child, endpoint) = started().map_err(|e| unavailable(format!("starting etcd: {e}")))?;
+        let (child, endpoint) = started().map_err(|e| unavailable(format!("starting etcd: {e}")))?;
         config.endpoints = vec![endpoint];
         let pid = i32::try_from(child.id()).unwrap_or_default();
+        // From here on it is a value whose end ends the process, even if nobody waits for its first answer any more.
+        let mut process = EtcdProcess { child: Some(child), pid: Pid::from_raw(pid), config, state_file };
         let log = options.log_file.display();
-        let alive = || match child.try_wait() {
-            Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(unavailable(format!("etcd ended with {status}, see {log}"))),
-            Err(error) => Err(unavailable(error)),
+        let child = &mut process.child;
+        let alive = || match child.as_mut().map(Child::try_wait) {
+            Some(Ok(Some(status))) => Err(unavailable(format!("etcd ended with {status}, see {log}"))),
+            Some(Err(error)) => Err(unavailable(error)),
+            Some(Ok(None)) | None => Ok(()),
         };
-        let serving = wait_until_serving(&config, alive, START_TIMEOUT).await;
-        let process = EtcdProcess { child: Some(child), pid: Pid::from_raw(pid), config, state_file };
+        let serving = wait_until_serving(&process.config, alive, START_TIMEOUT).await;
         match serving {
             Ok(()) => Ok(process),
             Err(error) => {
@@ -188,7 +190,7 @@ fn spawn(options: &EtcdOptions, client: &str, state_file: &Path) -> io::Result<C
     }
     let log = std::fs::OpenOptions::new().create(true).append(true).open(&options.log_file)?;
     let peer = format!("https://127.0.0.1:{}", free_port()?);
-    let child = Command::new(&options.program)
+    let mut child = Command::new(&options.program)
         .args(["--name", "six-stages", "--log-level", "warn", "--logger", "zap"])
         // A restarted member waits for a leader before it elects itself: with one member a second for nobody.
         .args(["--heartbeat-interval", "20", "--election-timeout", "100"])
@@ -219,8 +221,15 @@ fn spawn(options: &EtcdOptions, client: &str, state_file: &Path) -> io::Result<C
         .spawn()?;
     let pid = i32::try_from(child.id()).unwrap_or_default();
     let running = Running { pid, endpoint: client.to_owned() };
-    std::fs::write(state_file, serde_json::to_vec(&running).expect("a plain struct"))?;
-    Ok(child)
+    match std::fs::write(state_file, serde_json::to_vec(&running).expect("a plain struct")) {
+        Ok(()) => Ok(child),
+        Err(error) => {
+            // Nobody would find it again, and it would keep the lock of the data.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(io::Error::new(error.kind(), format!("writing {}: {error}", state_file.display())))
+        }
+    }
 }
 
 async fn wait_until_serving(

@@ -48,6 +48,7 @@ impl State {
     }
 
     fn commit(&mut self, key: &str, expect: Expect, write: Write) -> Result<WatchItem, StorageError> {
+        write.check_size()?;
         permit(&self.index, key, expect, &write).map_err(|there| {
             let current = there.map(|revision| self.key_value(key, revision));
             StorageError::Conflict { key: key.to_owned(), current }

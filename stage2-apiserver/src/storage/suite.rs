@@ -11,7 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use super::{Expect, ListRequest, Revision, Storage, StorageError, WatchItem, WatchStream, Write};
+use super::{
+    Expect, ListRequest, MAX_WRITE_BYTES, Revision, Storage, StorageError, WatchItem, WatchStream, Write,
+};
 
 fn put(text: &str) -> Write {
     Write::Put(Bytes::copy_from_slice(text.as_bytes()))
@@ -20,6 +22,7 @@ fn put(text: &str) -> Write {
 /// Runs every part below `root`, which ends in a slash.
 pub(super) async fn run(storage: Arc<dyn Storage>, root: &str) {
     commits_are_conditional(&*storage, &format!("{root}s-commit/")).await;
+    too_large_a_value_is_refused(&*storage, &format!("{root}s-large/")).await;
     lists_are_paged_at_a_revision(&*storage, &format!("{root}s-list/")).await;
     watches_are_in_order_and_complete(&storage, &format!("{root}s-watch/")).await;
     watches_start_in_the_past(&*storage, &format!("{root}s-replay/")).await;
@@ -31,6 +34,17 @@ pub(super) async fn run(storage: Arc<dyn Storage>, root: &str) {
 async fn next(stream: &mut WatchStream) -> Result<WatchItem, StorageError> {
     let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
     next.expect("an event within the deadline").expect("the stream goes on")
+}
+
+async fn too_large_a_value_is_refused(storage: &dyn Storage, prefix: &str) {
+    let key = format!("{prefix}a");
+    let of = |bytes: usize| Write::Put(Bytes::from(vec![b'x'; bytes]));
+    for bytes in [MAX_WRITE_BYTES + 1, 2 * MAX_WRITE_BYTES] {
+        let refused = storage.commit(&key, Expect::Absent, of(bytes)).await;
+        assert_eq!(refused, Err(StorageError::TooLarge), "{bytes}");
+    }
+    let revision = storage.commit(&key, Expect::Absent, of(MAX_WRITE_BYTES - 1024)).await.unwrap();
+    assert_eq!(storage.get(&key).await.unwrap().unwrap().revision, revision);
 }
 
 async fn commits_are_conditional(storage: &dyn Storage, prefix: &str) {

@@ -43,6 +43,30 @@ async fn etcd_storage_passes_the_suite() {
     process.stop().await;
 }
 
+/// Processes that were started for a data directory.
+fn started_for(data_dir: &std::path::Path) -> usize {
+    let is_for_it = |entry: &std::fs::DirEntry| {
+        let command_line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        command_line.split(|b| *b == 0).any(|argument| argument == data_dir.as_os_str().as_encoded_bytes())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter(is_for_it).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_that_cannot_be_noted_does_not_stay() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    // What stands in for etcd keeps its arguments, so that it could be found.
+    let program = dir.path().join("etcd.sh");
+    std::fs::write(&program, "#!/bin/sh\nwhile :; do sleep 1; done\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let options = options(program, dir.path());
+    std::fs::create_dir_all(options.data_dir.join("client.json")).unwrap();
+    let refused = EtcdProcess::start(&options).await.unwrap_err().to_string();
+    assert!(refused.contains("starting etcd: writing ") && refused.contains("client.json"), "{refused}");
+    assert_eq!(started_for(&options.data_dir), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_etcd_that_still_runs_is_found_and_its_data_outlive_it() {
     let Some(program) = etcd_program() else { return };
