@@ -70,8 +70,17 @@ impl Dialer {
         self
     }
 
-    /// A connection to the host and port of an address.
+    /// A connection to the host and port of an address, by whichever way, in time.
     pub(super) async fn dial(&self, uri: &Uri) -> io::Result<BoxedIo> {
+        self.dial_within(CONNECT_TIMEOUT, uri).await
+    }
+
+    async fn dial_within(&self, time: Duration, uri: &Uri) -> io::Result<BoxedIo> {
+        let connected = tokio::time::timeout(time, self.connect(uri)).await;
+        connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    async fn connect(&self, uri: &Uri) -> io::Result<BoxedIo> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         if let Some(other_way) = &self.other_way
@@ -80,14 +89,10 @@ impl Dialer {
             return Ok(connection);
         }
         let (to, at) = self.proxy.as_ref().map_or((host, port), |proxy| (proxy.host.as_str(), proxy.port));
-        let connecting = async {
-            // What the resolver can't find is told apart from what doesn't answer.
-            let found = tokio::net::lookup_host((to, at)).await;
-            let addresses: Vec<SocketAddr> = found.map_err(|_| io::Error::other("dns error"))?.collect();
-            TcpStream::connect(&addresses[..]).await
-        };
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let mut stream = connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        // What the resolver can't find is told apart from what doesn't answer.
+        let found = tokio::net::lookup_host((to, at)).await;
+        let addresses: Vec<SocketAddr> = found.map_err(|_| io::Error::other("dns error"))?.collect();
+        let mut stream = TcpStream::connect(&addresses[..]).await?;
         stream.set_nodelay(true)?;
         if let Some(proxy) = &self.proxy {
             let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
@@ -180,6 +185,15 @@ mod tests {
         }
         assert!(parse("socks5://x:1").is_err());
         assert_eq!(parse("http://u:p@h:3128").unwrap().authorization.as_deref(), Some("Basic dTpw"));
+    }
+
+    #[tokio::test]
+    async fn another_way_that_leads_nowhere_ends_in_time() {
+        let nowhere: Dial = std::sync::Arc::new(|_, _| Box::pin(std::future::pending()));
+        let dialer = Dialer::default().with(Some(nowhere));
+        let server = "https://10.0.0.1:443/".parse().unwrap();
+        let error = dialer.dial_within(Duration::from_millis(10), &server).await.err();
+        assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::TimedOut));
     }
 
     #[tokio::test]

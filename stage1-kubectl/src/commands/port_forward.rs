@@ -272,6 +272,9 @@ fn named_port(pod: &Object, name: &str) -> Option<u16> {
     ports.find(|p| p["name"] == name)?["containerPort"].as_u64()?.try_into().ok()
 }
 
+/// Longest reason that is read and shown.
+const MAX_ERROR_BYTES: u64 = 4 * 1024;
+
 async fn forward(
     spdy: &Spdy,
     mut connection: TcpStream,
@@ -287,8 +290,9 @@ async fn forward(
     let mut data = spdy.open_stream(&headers("data"), false).await?;
     let copied = tokio::io::copy_bidirectional(&mut connection, &mut data).await;
     let _ = data.shutdown().await;
-    let mut message = String::new();
-    error.read_to_string(&mut message).await?;
+    let mut message = Vec::new();
+    (&mut error).take(MAX_ERROR_BYTES).read_to_end(&mut message).await?;
+    let message = String::from_utf8_lossy(&message).into_owned();
     match message.is_empty() {
         true => copied.map(drop),
         false => Err(std::io::Error::other(message)),

@@ -12,7 +12,7 @@
 //! # In Kubernetes
 //! `pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go`. Left out: events about what was found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +38,13 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Looks once. `services` are as fresh as the store, and read after the allocators were locked or later.
+    /// Looks once. `services` were read while the allocators were locked.
     pub fn look<'a>(
         &mut self,
         allocators: &mut ServiceAllocators,
         services: impl IntoIterator<Item = &'a Object>,
     ) {
-        let (mut ips, mut ports) = (Vec::new(), Vec::new());
+        let (mut ips, mut ports): (HashSet<Ipv4Addr>, HashSet<i64>) = Default::default();
         for service in services {
             let spec = child(service.as_value(), "spec");
             ips.extend(addresses(spec));
@@ -90,7 +90,9 @@ pub async fn run(server: Arc<ApiServer>, interval: Duration) {
         if cache.wait_for(At::Consistent).await.is_err() {
             continue;
         }
+        // In this order: what is taken between the two would look lost, and what is given back would be taken again.
+        let mut allocators = server.allocators.lock();
         let services = cache.present(&info.key_prefix(None));
-        repair.look(&mut server.allocators.lock(), services.iter().map(|cached| &cached.object));
+        repair.look(&mut allocators, services.iter().map(|cached| &cached.object));
     }
 }

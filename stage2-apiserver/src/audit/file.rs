@@ -73,17 +73,19 @@ impl RotatingFile {
     }
 
     fn rotate(&mut self, now: Timestamp) -> std::io::Result<()> {
-        match std::fs::rename(&self.path, backup_name(&self.path, now)) {
+        match std::fs::rename(&self.path, free_backup_name(&self.path, now)) {
             // Somebody moved it, or an earlier try went no further than here.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             renamed => renamed?,
         }
         self.file = open(&self.path)?;
         self.size = 0;
+        let mut outcome = Ok(());
         for old in expired(backups(&self.path)?, &self.rotation, now) {
-            std::fs::remove_file(old)?;
+            // One that can't be removed doesn't keep the others.
+            outcome = outcome.and(std::fs::remove_file(old));
         }
-        Ok(())
+        outcome
     }
 }
 
@@ -105,6 +107,12 @@ fn backup_name(path: &Path, now: Timestamp) -> PathBuf {
     let (stem, extension) = parts(path);
     let millis = now.subsec_millisecond();
     path.with_file_name(format!("{stem}-{}.{millis:03}{extension}", now.strftime(STAMP)))
+}
+
+/// A name that no file has: two files may be full within a millisecond, and the second mustn't take the first one's place.
+fn free_backup_name(path: &Path, now: Timestamp) -> PathBuf {
+    let mut later = (0..).map(|millis| backup_name(path, now + SignedDuration::from_millis(millis)));
+    later.find(|name| !name.exists()).expect("time goes on")
 }
 
 /// Old files with their times.
@@ -155,6 +163,23 @@ mod tests {
         let old = backups(&path).expect("listed");
         assert_eq!(old.len(), 1);
         assert_eq!(std::fs::read_to_string(&old[0].1).expect("there"), "12345678\n");
+    }
+
+    #[test]
+    fn files_that_are_full_at_once_are_all_kept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("audit.log");
+        let mut file = RotatingFile::open(&path, Rotation::default()).expect("opened");
+        let now: Timestamp = "2026-06-01T00:00:00Z".parse().expect("a time");
+        for line in ["1\n", "2\n", "3\n"] {
+            file.write_line(line.as_bytes()).expect("written");
+            file.rotate(now).expect("rotated");
+        }
+        let mut old = backups(&path).expect("listed");
+        old.sort();
+        let texts: Vec<String> =
+            old.iter().map(|(_, path)| std::fs::read_to_string(path).expect("there")).collect();
+        assert_eq!(texts, ["1\n", "2\n", "3\n"]);
     }
 
     #[test]

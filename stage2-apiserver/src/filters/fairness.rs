@@ -47,7 +47,7 @@ pub struct Fairness {
     seats: usize,
     metrics: Arc<FlowMetrics>,
     config: Mutex<Known>,
-    levels: Mutex<HashMap<String, Arc<Level>>>,
+    levels: Mutex<Levels>,
 }
 
 /// What the objects said when they were read last.
@@ -57,6 +57,13 @@ struct Known {
     at: [Revision; 2],
     revisions: Vec<Revision>,
     config: Arc<Config>,
+}
+
+/// The levels that were needed so far, and how many seats each has now.
+#[derive(Default)]
+struct Levels {
+    seats: HashMap<String, usize>,
+    made: HashMap<String, Arc<Level>>,
 }
 
 /// One level: its seats and who waits for them.
@@ -189,12 +196,15 @@ impl Fairness {
     }
 
     fn level(&self, config: &LevelConfig) -> Arc<Level> {
-        let make = || Level { metrics: self.metrics.clone(), queues: Mutex::new(Queues::new(config.seats)) };
         let mut levels = self.levels.lock();
-        if let Some(level) = levels.get(&config.name) {
+        if let Some(level) = levels.made.get(&config.name) {
             return level.clone();
         }
-        levels.entry(config.name.clone()).or_insert_with(|| Arc::new(make())).clone()
+        // The request may have been classified by objects that have changed since.
+        let seats = levels.seats.get(&config.name).copied().unwrap_or(config.seats);
+        let level = Arc::new(Level { metrics: self.metrics.clone(), queues: Mutex::new(Queues::new(seats)) });
+        levels.made.insert(config.name.clone(), level.clone());
+        level
     }
 
     /// What the objects say, read again when they changed.
@@ -224,10 +234,11 @@ impl Fairness {
 
     /// Gives every level its new number of seats.
     fn changed(&self, config: &Config) {
-        let levels = self.levels.lock();
+        let mut levels = self.levels.lock();
+        levels.seats = config.levels.iter().map(|said| (said.name.clone(), said.seats)).collect();
         for said in &config.levels {
             self.metrics.seats(&said.name, said.seats);
-            if let Some(level) = levels.get(&said.name) {
+            if let Some(level) = levels.made.get(&said.name) {
                 level.set_seats(said.seats);
             }
         }
@@ -242,6 +253,18 @@ mod tests {
     fn level(seats: usize) -> LevelConfig {
         let limit = Limit::Seats { shares: 1, queue_length: 5 };
         LevelConfig { name: "l".into(), uid: "u".into(), limit, seats }
+    }
+
+    #[test]
+    fn a_level_that_is_needed_late_has_the_seats_of_now() {
+        let fairness = Fairness::new(10, Metrics::default().flow.clone());
+        let mut config = Config::default();
+        config.levels.push(level(1));
+        fairness.changed(&config);
+        // Classified before the change.
+        let late = fairness.level(&level(3));
+        assert!(late.queues.lock().enter());
+        assert!(!late.queues.lock().enter(), "there is one seat now");
     }
 
     #[test]

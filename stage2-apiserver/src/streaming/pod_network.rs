@@ -26,10 +26,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, d
 
 use super::kubelet::KubeletClient;
 use crate::admission::ObjectReader;
+use crate::registry;
 use crate::store::Stores;
+use crate::watch_cache::CachedObject;
 
 /// What may lie between the two ends of a connection.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Longest reason that a kubelet may give.
+const MAX_ERROR_BYTES: u64 = 4 * 1024;
 
 /// The way to pods.
 pub fn dial(stores: Stores, kubelet: Arc<KubeletClient>) -> Dial {
@@ -37,18 +41,21 @@ pub fn dial(stores: Stores, kubelet: Arc<KubeletClient>) -> Dial {
         let (stores, kubelet, host) = (stores.clone(), kubelet.clone(), host.to_owned());
         Box::pin(async move {
             let Some(pod) = pod_of(&host, &stores) else { return Ok(None) };
+            let pod = &pod.object;
             let node = stores.get("", "nodes", "", pod.get_str("/spec/nodeName").unwrap_or(""));
             let Some(node) = node else { return Ok(None) };
-            connect(&kubelet, &node, &pod, port).await.map(Some)
+            connect(&kubelet, &node, pod, port).await.map(Some)
         })
     })
 }
 
-/// The pod that has an address for itself.
-fn pod_of(host: &str, reader: &dyn ObjectReader) -> Option<Arc<Object>> {
+/// The pod that has an address for itself. Asked once a connection, not once a request, so the pods' cache is looked through, and shared.
+fn pod_of(host: &str, stores: &Stores) -> Option<Arc<CachedObject>> {
     let address = host.parse::<IpAddr>().ok()?;
     let shown = address.to_string();
-    reader.list("", "pods", "").into_iter().find(|pod| has_address(pod, &shown))
+    let pods = registry::find("", "v1", "pods").expect("pods are registered");
+    let present = stores.of(pods).cacher().present(&pods.key_prefix(None));
+    present.into_iter().find(|pod| has_address(&pod.object, &shown))
 }
 
 /// Whether a pod that runs has the address; one that shares its node's network is reached like the node.
@@ -72,8 +79,9 @@ async fn connect(kubelet: &KubeletClient, node: &Object, pod: &Object, port: u16
     tokio::spawn(async move {
         let copied = copy_bidirectional(&mut theirs, &mut data).await;
         let _ = data.shutdown().await;
-        let mut why = String::new();
-        let told = error.read_to_string(&mut why).await;
+        let mut why = Vec::new();
+        let told = (&mut error).take(MAX_ERROR_BYTES).read_to_end(&mut why).await;
+        let mut why = String::from_utf8_lossy(&why).into_owned();
         if let (Err(error), _) | (_, Err(error)) = (copied, told) {
             why = error.to_string();
         }

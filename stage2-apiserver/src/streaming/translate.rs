@@ -29,6 +29,8 @@ use crate::request_info::Query;
 /// Messages on their way to a slow client.
 const QUEUE_LENGTH: usize = 16;
 const CHUNK_BYTES: usize = 32 * 1024;
+/// Longest Status about how a command ended.
+const MAX_RESULT_BYTES: u64 = 64 * 1024;
 
 /// Which streams the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +147,7 @@ async fn output(
         }
     };
     let mut result = Vec::new();
-    let mut error = error;
+    let mut error = error.take(MAX_RESULT_BYTES);
     let read_result = error.read_to_end(&mut result);
     let ((), (), _) =
         tokio::join!(forward(stdout, Channel::Stdout), forward(stderr, Channel::Stderr), read_result);

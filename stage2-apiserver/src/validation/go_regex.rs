@@ -9,10 +9,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 /// Patterns that a thread remembers at most.
-const REMEMBERED: usize = 256;
+const REMEMBERED: usize = 128;
+/// What a remembered pattern takes when it is compiled, and again while it is searched with, at most: patterns come from users' objects.
+const REMEMBERED_BYTES: usize = 512 * 1024;
 
 thread_local! {
     /// Rules are judged over and over, often once an item: their patterns are compiled once.
@@ -27,8 +29,15 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     if let Some(regex) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(regex);
     }
-    let regex = Regex::new(&ascii_classes(pattern))
-        .map_err(|error| in_the_words_of_go(pattern, &error.to_string()))?;
+    let written = ascii_classes(pattern);
+    let small =
+        RegexBuilder::new(&written).size_limit(REMEMBERED_BYTES).dfa_size_limit(REMEMBERED_BYTES).build();
+    let regex = match small {
+        Err(regex::Error::CompiledTooBig(_)) => {
+            return Regex::new(&written).map_err(|error| in_the_words_of_go(pattern, &error.to_string()));
+        }
+        built => built.map_err(|error| in_the_words_of_go(pattern, &error.to_string()))?,
+    };
     COMPILED.with_borrow_mut(|known| {
         if known.len() >= REMEMBERED {
             known.clear();
@@ -138,6 +147,16 @@ mod tests {
         assert!(!compile(r"^\d$").expect("compiles").is_match("٣"));
         assert!(compile(r"^[^]a]+[[:alpha:]]$").expect("compiles").is_match("bcD"));
         assert!(compile(r"^[a\-z&&]+$").expect("compiles").is_match("a-&"));
+    }
+
+    #[test]
+    fn few_patterns_are_remembered_and_no_large_ones() {
+        for number in 0..2 * REMEMBERED {
+            compile(&format!("a{number}")).expect("compiles");
+        }
+        let large = r"\pL{100}";
+        assert!(compile(large).expect("compiles").is_match(&"é".repeat(100)));
+        COMPILED.with_borrow(|known| assert!(known.len() <= REMEMBERED && !known.contains_key(large)));
     }
 
     #[test]
