@@ -249,9 +249,10 @@ async fn a_level_without_seats_makes_its_own_wait_and_nobody_else() {
     });
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(admin.json("POST", bindings, &grant).await.code, 201);
-    admin.get(bindings).await;
     let as_user = |user: &'static str| [("content-type", "application/json"), ("impersonate-user", user)];
     let mut jane = Raw::admin(&cluster);
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(jane.send_when_allowed("GET", pods, &as_user("jane"), "").await.code, 200);
     let running = tokio::spawn(async move {
         let map = json!({ "metadata": { "name": "m" } }).to_string();
         jane.send("POST", "/api/v1/namespaces/default/configmaps", &as_user("jane"), map).await

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::watcher::{Event, Key, Scope, Seen, Segment};
-use super::writer::Acknowledged;
+use super::writer::{Acknowledged, Told};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,15 +45,11 @@ impl History {
             }
         }
         for write in acknowledged {
+            // No two writes write the same, so none changes nothing: at its revision is what it wrote.
             if let Some(known) = history.changes.get(&write.revision)
-                && (known.key != write.key || known.content != write.content)
+                && (known.key != write.key || known.content.as_ref() != Some(&write.content))
             {
-                // A write that changes nothing answers with an older revision, which is another write's.
-                if known.key != write.key {
-                    history
-                        .contradictions
-                        .push(format!("revision {}: {known:?} and {write:?}", write.revision));
-                }
+                history.contradictions.push(format!("revision {}: {known:?} and {write:?}", write.revision));
             }
         }
         history
@@ -143,17 +139,23 @@ impl History {
     }
 
     /// Every write that the server acknowledged happened, as it was written.
-    pub fn check_acknowledged(&self, acknowledged: &[Acknowledged], witness: &Seen) -> Vec<String> {
-        let happened = |write: &Acknowledged| match self.is_watched(&write.key.0, write.revision) {
-            true => self.changes.get(&write.revision).is_some_and(|change| change.key == write.key),
-            // Nobody watched: it came just before a kill. The next list has it, or something newer in its place.
+    pub fn check_acknowledged(&self, told: &Told, witness: &Seen) -> Vec<String> {
+        let happened = |write: &&Acknowledged| match self.is_watched(&write.key.0, write.revision) {
+            true => self.changes.get(&write.revision).is_some_and(|change| {
+                change.key == write.key && change.content.as_ref() == Some(&write.content)
+            }),
+            // Nobody watched: it came just before a kill. The next list has it, or something newer in its place, or somebody deleted it.
             false => {
                 let next = witness.segments.iter().find(|segment| segment.from >= write.revision);
-                let found = next.map(|segment| segment.listed.get(&write.key));
-                found.is_some_and(|found| found.is_none_or(|event| event.revision >= write.revision))
+                next.is_some_and(|segment| match segment.listed.get(&write.key) {
+                    Some(event) if event.revision == write.revision => event.content == write.content,
+                    Some(event) => event.revision > write.revision,
+                    None => told.deletions.iter().any(|deletion| deletion.may_follow(write)),
+                })
             }
         };
-        acknowledged.iter().filter(|write| !happened(write)).map(|write| format!("lost: {write:?}")).collect()
+        let lost = told.writes.iter().filter(|write| !happened(write));
+        lost.map(|write| format!("lost: {write:?}")).collect()
     }
 }
 
@@ -191,4 +193,44 @@ fn order(segment: &Segment) -> Vec<String> {
         last = last.max(event.revision);
     }
     wrong
+}
+
+#[test]
+fn a_lost_write_is_noticed() {
+    use std::time::{Duration, Instant};
+
+    use super::writer::Deletion;
+
+    let now = Instant::now();
+    let key = ("default".to_owned(), "cm-1".to_owned());
+    let event = |revision: u64, content: &str| Event {
+        kind: "ADDED".into(),
+        key: key.clone(),
+        revision,
+        content: content.into(),
+        half: "a".into(),
+    };
+    let segment = Segment { listed: BTreeMap::new(), from: 10, events: vec![event(12, "mine")], to: 20 };
+    let witness = Seen { scope: Scope::all(), segments: vec![segment], resumed: 0 };
+    let write = |revision: u64, content: &str| Acknowledged {
+        key: key.clone(),
+        revision,
+        content: content.into(),
+        sent: now,
+    };
+    let lost = |writes: Vec<Acknowledged>, deletions: Vec<Deletion>| {
+        let history = History::of(std::slice::from_ref(&witness), &writes);
+        history.check_acknowledged(&Told { writes, deletions }, &witness).len()
+    };
+    assert_eq!(lost(vec![write(12, "mine")], vec![]), 0);
+    assert_eq!(lost(vec![write(12, "another's")], vec![]), 1, "something else is there");
+    assert_eq!(lost(vec![write(13, "b")], vec![]), 1, "a watcher would have seen it");
+    let unseen = || vec![write(9, "c")];
+    assert_eq!(lost(unseen(), vec![]), 1, "nobody deleted it, and the list doesn't have it");
+    let deletion = |answered| vec![Deletion { key: key.clone(), answered }];
+    assert_eq!(lost(unseen(), deletion(Some(now + Duration::from_secs(1)))), 0);
+    assert_eq!(lost(unseen(), deletion(None)), 0);
+    assert_eq!(lost(unseen(), deletion(now.checked_sub(Duration::from_secs(1)))), 1, "it was deleted before");
+    let history = History::of(std::slice::from_ref(&witness), &[write(12, "another's")]);
+    assert_eq!(history.check(&witness).len(), 1, "two say different things of one revision");
 }
