@@ -31,7 +31,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -181,7 +181,7 @@ impl ContainerdProcess {
             // Not our child: all that can be done is to look.
             None => end(pid, || running(&layout).is_none()).await,
         }
-        clean_up(&layout);
+        clean_up(&layout).await;
     }
 }
 
@@ -254,15 +254,28 @@ async fn answers(layout: &Layout, deadline: Duration) -> bool {
     .await
 }
 
+/// Looks until something is so. A look that itself takes too long is over with the deadline, too.
 async fn poll<F: Future<Output = bool>>(deadline: Duration, mut condition: impl FnMut() -> F) -> bool {
-    let end = Instant::now() + deadline;
-    loop {
-        if condition().await {
-            return true;
+    let looking = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        if Instant::now() > end {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    tokio::time::timeout(deadline, looking).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_that_nobody_answers_ends_with_the_deadline() {
+        assert!(!poll(Duration::from_millis(10), std::future::pending).await);
+        let mut looks = 0;
+        let third = poll(ADOPT_DEADLINE, || {
+            looks += 1;
+            std::future::ready(looks == 3)
+        });
+        assert!(third.await);
     }
 }

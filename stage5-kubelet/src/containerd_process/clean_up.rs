@@ -9,6 +9,7 @@
 //! `kubeadm reset`.
 #![expect(clippy::disallowed_methods, reason = "shell: mounts and folders")]
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +20,10 @@ use tracing::{info, warn};
 
 use super::config::Layout;
 use crate::cri::{SandboxState, SharedRuntime};
+
+/// How often what is left in containers is killed, and the pause between: what is killed takes a moment to go.
+const END_LOOKS: u32 = 100;
+const END_LOOK_PERIOD: Duration = Duration::from_millis(20);
 
 /// Stops every pod sandbox of a node. Their records stay, and those of their containers: with them the next kubelet knows
 /// that the pods have run before.
@@ -40,10 +45,11 @@ pub async fn stop_all_pods(runtime: &SharedRuntime, node: &str) {
     }
 }
 
-/// Ends shims that containerd forgot (it was stopped or killed between starting one and writing it down), unmounts what is left
-/// below the node's folders and removes its run directory and cgroups.
-pub fn clean_up(layout: &Layout) {
+/// Ends shims that containerd forgot (it was stopped or killed between starting one and writing it down) and what runs in containers whose
+/// stop failed, unmounts what is left below the node's folders and removes its run directory and cgroups.
+pub async fn clean_up(layout: &Layout) {
     end_shims(&layout.socket());
+    end_containers(&cgroups_of(&layout.unique_name)).await;
     for folder in [&layout.run, &layout.root] {
         unmount_below(folder);
     }
@@ -52,7 +58,9 @@ pub fn clean_up(layout: &Layout) {
     {
         warn!(%error, folder = %layout.run.display(), "Cannot remove");
     }
-    remove_cgroups(&layout.unique_name);
+    for folder in cgroups_of(&layout.unique_name) {
+        let _ = remove_cgroup(&folder);
+    }
 }
 
 /// Kills every process that serves pods for the containerd of this socket, whose pods are all stopped.
@@ -96,12 +104,38 @@ fn unmount_below(folder: &Path) {
 }
 
 /// A node's pods have their cgroups below one of the node's name, in every hierarchy.
-fn remove_cgroups(name: &str) {
+fn cgroups_of(name: &str) -> Vec<PathBuf> {
     let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
     let roots = hierarchies.map(|entry| entry.path()).chain([PathBuf::from("/sys/fs/cgroup")]);
-    for root in roots {
-        let _ = remove_cgroup(&root.join(name));
+    roots.map(|root| root.join(name)).filter(|folder| folder.is_dir()).collect()
+}
+
+/// Kills what runs in these cgroups until nothing does: with its shim gone, nobody else would, and its cgroup couldn't be removed.
+async fn end_containers(cgroups: &[PathBuf]) {
+    for _ in 0..END_LOOKS {
+        let left: BTreeSet<i32> = cgroups.iter().flat_map(|folder| processes(folder)).collect();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            warn!(pid, "Ending what runs in a container that was left");
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        tokio::time::sleep(END_LOOK_PERIOD).await;
     }
+}
+
+/// The processes of a cgroup and of those below it.
+fn processes(folder: &Path) -> Vec<i32> {
+    let listed = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut found: Vec<i32> = listed.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    // 0 stands for one that this namespace doesn't know, and a signal to it would be one to ourselves.
+    found.retain(|pid| *pid > 1);
+    let folders = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        found.extend(processes(&entry.path()));
+    }
+    found
 }
 
 fn remove_cgroup(folder: &Path) -> io::Result<()> {
@@ -115,7 +149,32 @@ fn remove_cgroup(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_runs_in_a_left_cgroup_is_killed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let pod = folder.path().join("node/pod/container");
+        std::fs::create_dir_all(&pod).unwrap();
+        let sleep = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (mut container, mut other) = (sleep(), sleep());
+        // Files stand in for the kernel's: a test may have no cgroups of its own.
+        std::fs::write(pod.join("cgroup.procs"), format!("0\n1\n{}\n", container.id())).unwrap();
+        std::fs::write(folder.path().join("node/cgroup.procs"), "").unwrap();
+        let cgroups = [folder.path().join("node")];
+        let ended = async {
+            let status = tokio::task::spawn_blocking(move || container.wait()).await.unwrap().unwrap();
+            std::fs::write(pod.join("cgroup.procs"), "").unwrap();
+            status
+        };
+        let ((), status) = tokio::join!(end_containers(&cgroups), ended);
+        assert_eq!(status.signal(), Some(9));
+        assert_eq!(other.try_wait().unwrap(), None);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
 
     #[test]
     fn only_shims_of_this_containerd_are_ended() {
