@@ -104,7 +104,6 @@ async fn run(
 ) -> Result<Answer, Status> {
     let authorization = arrival.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let user = server.authenticator.authenticate(&peer.certificates, authorization, arrival.received).await?;
-    let user = Arc::new(user);
     {
         let mut seen = seen.lock();
         seen.audit = Some(server.audit.choose(Some(&user), &arrival.info));

@@ -28,7 +28,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::{Mutex, RwLock};
-use rustls_pki_types::CertificateDer;
 use stage1_kubectl::client::Dial;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +39,7 @@ use crate::aggregation::Aggregator;
 use crate::allocator::service::ServiceAllocators;
 use crate::audit::AuditLog;
 use crate::authentication::Authenticator;
+use crate::authentication::x509::PeerCertificates;
 use crate::authorization::ClusterAuthorizer;
 use crate::custom_resources::CustomResources;
 use crate::filters;
@@ -101,8 +101,8 @@ pub struct ApiServer {
 pub struct Peer {
     /// From where.
     pub address: SocketAddr,
-    /// The certificates that the client showed, its own first; unverified.
-    pub certificates: Arc<Vec<CertificateDer<'static>>>,
+    /// The certificates that the client showed.
+    pub certificates: Arc<PeerCertificates>,
 }
 
 /// Binds an address and serves on it until the server stops. The answer is the address with the port that was chosen.
@@ -156,7 +156,8 @@ async fn connection(
         Err(_) => return tracing::debug!(%address, "TLS handshake timed out"),
     };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let certificates = Arc::new(certificates.iter().map(|c| c.clone().into_owned()).collect::<Vec<_>>());
+    let chain = certificates.iter().map(|c| c.clone().into_owned()).collect();
+    let certificates = Arc::new(PeerCertificates::new(chain));
     let peer = Peer { address, certificates };
     let service = service_fn(move |request| {
         let (server, peer) = (server.clone(), peer.clone());

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use rustls::pki_types::CertificateDer;
 use stage1_kubectl::status::Status;
 
 use super::oidc::Oidc;
 use super::service_account::{BoundObjects, ISSUER, LEEWAY_SECONDS, Signer, TokenError};
-use super::{UserInfo, bootstrap_token, token_file::TokenFile, x509};
+use super::x509::{self, PeerCertificates};
+use super::{UserInfo, bootstrap_token, token_file::TokenFile};
 use crate::registry;
 use crate::watch_cache::{At, CachedObject, Caches};
 
@@ -69,21 +69,20 @@ impl BoundObjects for Present<'_> {
 }
 
 impl Authenticator {
-    /// Who sends a request: `chain` is the connection's client certificate chain (leaf first, maybe empty), `authorization` the
-    /// header of that name.
+    /// Who sends a request: by the connection's certificates, or by the header `authorization`.
     ///
     /// # Errors
     /// 401 for a proof that is wrong, and for no proof when anonymous requests are off.
     pub async fn authenticate(
         &self,
-        chain: &[CertificateDer<'_>],
+        peer: &PeerCertificates,
         authorization: Option<&str>,
         now: Timestamp,
-    ) -> Result<UserInfo, Status> {
+    ) -> Result<Arc<UserInfo>, Status> {
         let mut refused = false;
-        if let (Some(verifier), false) = (&self.certificates, chain.is_empty()) {
-            match verifier.user(chain, now) {
-                Ok(user) => return Ok(user.authenticated()),
+        if let (Some(verifier), false) = (&self.certificates, peer.is_empty()) {
+            match verifier.user(peer, now) {
+                Ok(user) => return Ok(user),
                 Err(why) => {
                     tracing::debug!(why, "Client certificate refused");
                     refused = true;
@@ -92,14 +91,14 @@ impl Authenticator {
         }
         if let Some(token) = authorization.and_then(bearer) {
             match self.token(token, &[], now).await {
-                Some(user) => return Ok(user.authenticated()),
+                Some(user) => return Ok(Arc::new(user.authenticated())),
                 None => refused = true,
             }
         }
         if refused || !self.anonymous {
             return Err(Status::unauthorized());
         }
-        Ok(UserInfo::anonymous())
+        Ok(Arc::new(UserInfo::anonymous()))
     }
 
     /// The user of a bearer token (also the answer of a TokenReview, for the audiences that it names).

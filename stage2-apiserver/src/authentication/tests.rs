@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::impersonation::{Refusal, impersonate};
 use super::service_account::{Bound, EXTENDABLE_SECONDS, ISSUER, Named, Signer, TokenError, TokenSpec};
+use super::x509::PeerCertificates;
 use super::*;
 use crate::authorization::{ClusterAuthorizer, SYSTEM_MASTERS};
 use crate::pki::{Identity, Pki};
@@ -142,17 +143,35 @@ fn a_certificate_is_believed_only_from_our_ca() {
     let strange = Pki::open(other.path(), now()).unwrap();
     let verifier = x509::Verifier::new(pki.ca_pem()).unwrap();
     let identity = Identity::new("jane", &["dev", "ops", "qa"]);
-    let chain = |pki: &Pki| {
+    let peer = |pki: &Pki| {
         let made = pki.client("jane", &identity).unwrap();
-        [CertificateDer::from_pem_slice(made.certificate_pem.as_bytes()).unwrap()]
+        let leaf = CertificateDer::from_pem_slice(made.certificate_pem.as_bytes()).unwrap();
+        PeerCertificates::new(vec![leaf])
     };
-    let user = verifier.user(&chain(&pki), now()).unwrap();
+    let user = verifier.user(&peer(&pki), now()).unwrap();
     let credential = &user.extra["authentication.kubernetes.io/credential-id"][0];
     assert!(credential.starts_with("X509SHA256=") && credential.len() == "X509SHA256=".len() + 64);
-    let plain = UserInfo { extra: Default::default(), ..user.clone() };
-    assert_eq!(plain, UserInfo::new("jane", &["dev", "ops", "qa"]));
-    assert!(verifier.user(&chain(&strange), now()).is_err());
-    assert!(verifier.user(&[], now()).is_err());
+    let plain = UserInfo { extra: Default::default(), ..(*user).clone() };
+    assert_eq!(plain, UserInfo::new("jane", &["dev", "ops", "qa", ALL_AUTHENTICATED]));
+    assert!(verifier.user(&peer(&strange), now()).is_err());
+    assert!(verifier.user(&PeerCertificates::default(), now()).is_err());
+}
+
+#[test]
+fn a_connection_is_believed_as_long_as_its_certificate_is_valid_and_not_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::open(dir.path(), now()).unwrap();
+    let verifier = x509::Verifier::new(pki.ca_pem()).unwrap();
+    let made = pki.client("jane", &Identity::new("jane", &[])).unwrap();
+    let leaf = CertificateDer::from_pem_slice(made.certificate_pem.as_bytes()).unwrap();
+    let end = crate::pki::inspect(&made.certificate_pem).unwrap().not_after;
+    let peer = PeerCertificates::new(vec![leaf]);
+    assert!(verifier.user(&peer, now() - 1000.hours()).is_err());
+    let first = verifier.user(&peer, now()).unwrap();
+    assert!(Arc::ptr_eq(&first, &verifier.user(&peer, end).unwrap()), "looked at once");
+    assert!(verifier.user(&peer, end + 1.seconds()).is_err());
+    assert!(verifier.user(&peer, now() - 1000.hours()).is_err());
+    assert!(Arc::ptr_eq(&first, &verifier.user(&peer, now() - 1.seconds()).unwrap()));
 }
 
 #[test]

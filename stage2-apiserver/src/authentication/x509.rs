@@ -6,12 +6,13 @@
 //!
 //! # Invariants
 //! 1. A certificate makes a user only if it is signed by the client CA, is valid now, and is for clients.
+//! 2. Signatures are checked once a connection, and again when the time at which they were found good is left.
 //!
 //! # In Kubernetes
 //! `apiserver/pkg/authentication/request/x509/x509.go`; Go's `tls.RequestClientCert`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -29,6 +30,33 @@ use crate::pki;
 
 /// The extra attribute that says which credential was used.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The certificates that a client showed, its own first (maybe none), and whom they were found to make.
+#[derive(Debug, Default)]
+pub struct PeerCertificates {
+    chain: Vec<CertificateDer<'static>>,
+    believed: OnceLock<Believed>,
+}
+
+/// A user, for as long as the chain needn't be looked at again.
+#[derive(Debug)]
+struct Believed {
+    from: Timestamp,
+    until: Timestamp,
+    user: Arc<UserInfo>,
+}
+
+impl PeerCertificates {
+    /// Of a new connection: nobody believes them yet.
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { chain, believed: OnceLock::new() }
+    }
+
+    /// Whether the client showed none.
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+}
 
 /// Checks client certificates against the client CA.
 #[derive(Debug, Clone)]
@@ -54,23 +82,39 @@ impl Verifier {
         Ok(Verifier { inner })
     }
 
-    /// The user of a certificate chain, leaf first.
+    /// The user of a connection's certificates, counted among the authenticated.
     ///
     /// # Errors
     /// The chain isn't to be believed; the text is for the log.
-    pub fn user(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<UserInfo, String> {
+    pub fn user(&self, peer: &PeerCertificates, now: Timestamp) -> Result<Arc<UserInfo>, String> {
+        if let Some(known) = peer.believed.get().filter(|known| (known.from..=known.until).contains(&now)) {
+            return Ok(known.user.clone());
+        }
+        let believed = self.believe(&peer.chain, now)?;
+        Ok(peer.believed.get_or_init(|| believed).user.clone())
+    }
+
+    fn believe(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<Believed, String> {
         let (leaf, intermediates) = chain.split_first().ok_or("no certificate")?;
         let at = UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().unsigned_abs()));
         self.inner
             .verify_client_cert(leaf, intermediates, at)
             .map_err(|e| format!("verifying the client certificate failed: {e}"))?;
-        let info = pki::inspect_der(leaf).ok_or("the client certificate can't be read")?;
+        let read = |der: &CertificateDer<'_>| pki::inspect_der(der);
+        let info = read(leaf).ok_or("the client certificate can't be read")?;
         if info.identity.user.is_empty() {
             return Err("the client certificate has no CN".into());
         }
+        let ends = intermediates.iter().map(|der| read(der).map_or(now, |info| info.not_after));
         let hash: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
         let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hash}")])]);
-        Ok(UserInfo { name: info.identity.user, groups: info.identity.groups, extra, ..UserInfo::default() })
+        let user =
+            UserInfo { name: info.identity.user, groups: info.identity.groups, extra, ..UserInfo::default() };
+        Ok(Believed {
+            from: now,
+            until: ends.fold(info.not_after, Timestamp::min),
+            user: Arc::new(user.authenticated()),
+        })
     }
 
     /// What the TLS server uses: it asks for a certificate, takes any or none, and checks that the client holds the key.

@@ -16,7 +16,8 @@ use stage1_kubectl::object::Object;
 use stage1_kubectl::quantity::Quantity;
 use stage1_kubectl::resource::GroupVersionKind;
 use stage1_kubectl::selector::{FieldSelector, LabelSelector};
-use stage2_apiserver::authentication::{jwt, x509};
+use stage2_apiserver::authentication::jwt;
+use stage2_apiserver::authentication::x509::{self, PeerCertificates};
 use stage2_apiserver::cel::eval::Budget;
 use stage2_apiserver::cel::overloads::Type;
 use stage2_apiserver::cel::value::Value;
@@ -241,7 +242,7 @@ proptest! {
         let own = rcgen::CertificateParams::new(vec!["x".to_owned()]).unwrap().self_signed(&key).unwrap();
         let authenticator = x509::Verifier::new(&own.pem()).unwrap();
         let foreign = CertificateDer::from(mangled(own.der(), &edits));
-        let _ = authenticator.user(&[foreign], jiff::Timestamp::UNIX_EPOCH);
+        let _ = authenticator.user(&PeerCertificates::new(vec![foreign]), jiff::Timestamp::UNIX_EPOCH);
         let _ = CertificateDer::pem_slice_iter(&mangled(own.pem().as_bytes(), &edits)).count();
     }
 }
