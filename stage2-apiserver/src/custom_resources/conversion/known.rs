@@ -16,7 +16,7 @@
 //! 3. No object's failure is another one's.
 //!
 //! # In Kubernetes
-//! Nothing of this: each request and each watcher asks for itself.
+//! `customresource_handler.go` in `apiextensions-apiserver`: each served version has a storage, whose watch cache holds objects converted.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
