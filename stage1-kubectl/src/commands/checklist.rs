@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::printers;
+use crate::printers::terminal::escaped;
 use crate::request::ListParams;
 use crate::resource::GroupVersionResource;
 use crate::why::Severity;
@@ -70,7 +71,7 @@ pub async fn run(ctx: &Context, args: ChecklistArgs) -> Result<(), Failure> {
     let fails = outcomes.iter().any(|one| least.is_some_and(|least| one.severity >= least));
     let code = if fails { 2 } else { 0 };
     match args.output.as_str() {
-        "" => ctx.print(&report::render(&outcomes)),
+        "" => ctx.print(&escaped(&report::render(&outcomes))),
         "json" => ctx.print(&printers::to_json(&report::to_value(&outcomes, code))),
         "sarif" => ctx.print(&printers::to_json(&report::to_sarif(&outcomes))),
         other => {

@@ -22,6 +22,7 @@ use crate::journey::lanes::Journey;
 use crate::journey::{Step, object_name, page, trail};
 use crate::object::Object;
 use crate::printers;
+use crate::printers::terminal::escaped;
 use crate::request::{self, ListParams};
 use crate::resource::{GroupVersionKind, GroupVersionResource};
 use crate::selector::LabelSelector;
@@ -63,7 +64,7 @@ pub async fn run(ctx: &Context, args: JourneyArgs) -> Result<(), Failure> {
     let journey = observe(ctx, &args).await?;
     match args.output.as_str() {
         "json" => ctx.print(&printers::to_json(&journey.to_value())),
-        _ => ctx.print(&page::render(&journey.title, &journey.steps, journey.next_hop().as_ref())),
+        _ => ctx.print(&escaped(&page::render(&journey.title, &journey.steps, journey.next_hop().as_ref()))),
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use super::builder::FilenameFlags;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::printers::terminal::escaped;
 use crate::why::gather::{Question, gather};
 use crate::why::{diagnose, exit_code, report};
 use crate::{printers, yaml};
@@ -52,7 +53,7 @@ pub async fn run(ctx: &Context, args: WhyArgs) -> Result<(), Failure> {
     match args.output.as_str() {
         "json" => ctx.print(&printers::to_json(&report::to_value(&facts, &diagnoses))),
         "yaml" => ctx.print(&yaml::to_yaml(&report::to_value(&facts, &diagnoses))),
-        _ => ctx.print(&report::render(&facts, &diagnoses, !named)),
+        _ => ctx.print(&escaped(&report::render(&facts, &diagnoses, !named))),
     }
     match exit_code(&diagnoses) {
         0 => Ok(()),

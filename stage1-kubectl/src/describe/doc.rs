@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::access::{pairs, scalar, text};
+use crate::printers::terminal::escaped;
 use crate::time::human_duration;
 
 /// An annotation longer than this gets lines of its own.
@@ -109,7 +110,7 @@ impl Doc {
     /// The page as it was written, its columns separated by tabs.
     #[must_use]
     pub fn unaligned(self) -> String {
-        self.text
+        escaped(&self.text).into_owned()
     }
 
     /// The aligned page.
@@ -117,7 +118,7 @@ impl Doc {
     pub fn finish(self) -> String {
         const IN_MEMORY: &str = "aligning in memory can't fail";
         let mut writer = tabwriter::TabWriter::new(Vec::new()).minwidth(0).padding(2);
-        writer.write_all(self.text.as_bytes()).expect(IN_MEMORY);
+        writer.write_all(escaped(&self.text).as_bytes()).expect(IN_MEMORY);
         let bytes = writer.into_inner().expect(IN_MEMORY);
         String::from_utf8(bytes).expect("alignment only adds spaces")
     }

@@ -6,6 +6,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::terminal::escaped;
+
 /// `meta.k8s.io/v1 Table`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -105,8 +107,8 @@ pub fn lines(table: &Table, options: &TableOptions) -> Vec<Vec<String>> {
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => {
-            text.split(['\n', '\r', '\u{c}']).next().unwrap_or_default().to_string()
-                + if text.contains('\n') { "..." } else { "" }
+            let end = text.find(['\n', '\r', '\u{c}']);
+            end.map_or_else(|| text.clone(), |end| format!("{}...", &text[..end]))
         }
         Value::Null => "<none>".into(),
         other => other.to_string(),
@@ -128,7 +130,7 @@ pub fn align(lines: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for line in lines {
         for (at, cell) in line.iter().enumerate() {
-            let width = (cell.chars().count() + 3).max(6);
+            let width = (escaped(cell).chars().count() + 3).max(6);
             match widths.get_mut(at) {
                 Some(widest) => *widest = width.max(*widest),
                 None => widths.push(width),
@@ -138,7 +140,8 @@ pub fn align(lines: &[Vec<String>]) -> String {
     let mut out = String::new();
     for line in lines {
         for (at, cell) in line.iter().enumerate() {
-            out.push_str(cell);
+            let cell = escaped(cell);
+            out.push_str(&cell);
             if at + 1 < line.len() {
                 out.push_str(&" ".repeat(widths[at] - cell.chars().count()));
             }
@@ -153,6 +156,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_cell_ends_with_its_first_line_and_says_so() {
+        for text in ["a\nb", "a\rb", "a\u{c}b"] {
+            assert_eq!(cell(&json!(text)), "a...");
+        }
+        assert_eq!(cell(&json!("a b")), "a b");
+    }
 
     #[test]
     fn columns_are_aligned_and_wide_ones_hidden() {

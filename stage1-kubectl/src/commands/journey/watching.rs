@@ -25,6 +25,7 @@ use crate::journey::digest::Told;
 use crate::journey::lanes::{Hop, Journey, step_value};
 use crate::journey::page;
 use crate::object::Object;
+use crate::printers::terminal::escaped;
 use crate::request::{self, WatchParams};
 use crate::resource::GroupVersionResource;
 use crate::watch::decode_events;
@@ -44,7 +45,7 @@ pub async fn run(ctx: &Context, args: &JourneyArgs) -> Result<(), Failure> {
     let mut seen = Seen::default();
     loop {
         let journey = observe(ctx, args).await?;
-        ctx.print(&seen.news(&journey, args.output == "json"));
+        ctx.print(&escaped(&seen.news(&journey, args.output == "json")));
         let mut changes = changes(ctx, &journey.object).await?;
         let deadline = tokio::time::sleep(WATCH_PERIOD);
         tokio::pin!(deadline);
@@ -65,7 +66,7 @@ pub async fn run(ctx: &Context, args: &JourneyArgs) -> Result<(), Failure> {
             if changed {
                 tokio::time::sleep(SETTLE).await;
                 let journey_now = observe(ctx, args).await?;
-                ctx.print(&seen.news(&journey_now, args.output == "json"));
+                ctx.print(&escaped(&seen.news(&journey_now, args.output == "json")));
                 // A pod has taken the place of its owner: other watches are needed.
                 if journey_now.object.uid() != journey.object.uid() {
                     break;
