@@ -93,6 +93,8 @@ pub mod pods;
 pub mod port_forward;
 /// `kubectl proxy`.
 pub mod proxy;
+/// `--record`.
+pub mod record;
 /// `kubectl replace`.
 pub mod replace;
 /// `kubectl rollout`.
@@ -235,6 +237,9 @@ pub async fn run(ctx: &Context, command: Command) -> Result<(), Failure> {
     // Its `--profile` is of another kind.
     if !matches!(command, Command::Debug(_)) {
         ctx.check_flags()?;
+    }
+    if ctx.flags.record.given {
+        ctx.warn(record::DEPRECATED);
     }
     match command {
         Command::Alpha => {

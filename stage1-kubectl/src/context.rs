@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 
 use crate::client::round_trippers::{self, RequestLog};
 use crate::client::{Client, ClientConfig, ClientError};
-use crate::commands::version;
+use crate::commands::{record, version};
 use crate::discovery::{Discovery, cache};
 use crate::failure::Failure;
 use crate::journey::{self, Stage};
@@ -119,6 +119,13 @@ impl Context {
                 )))
             }
             name => Err(Failure::message(format!("unknown profile '{name}'"))),
+        }
+    }
+
+    /// Keeps the command line in an object, where `--record` asks for it.
+    pub fn record(&self, object: &mut Object) {
+        if let Some(cause) = &self.flags.record.cause {
+            object.set_annotation(record::CHANGE_CAUSE, cause);
         }
     }
 

@@ -36,6 +36,8 @@ pub mod sorting;
 pub mod typed;
 /// Tables that the server rendered.
 pub mod table;
+/// What a terminal would obey.
+pub mod terminal;
 /// What Go prints although nobody set it.
 pub mod zero_values;
 

@@ -55,7 +55,7 @@ spec:
 ";
 
 #[test]
-#[ignore = "four hundred commands beside a stock kubectl: some minutes, by hand; its last part, objects.rs, hasn't passed yet"]
+#[ignore = "four hundred commands beside a stock kubectl, thirty troubles: some minutes, by hand"]
 fn every_command_works_on_a_live_cluster() {
     if skip() {
         return;

@@ -215,6 +215,7 @@ impl<'a> Applying<'a> {
         }
         let mut modified = self.object.clone();
         drop_unreadable_annotations(&mut modified);
+        self.ctx.record(&mut modified);
         modified.set_annotation(LAST_APPLIED, &last_applied(&modified));
         let get = request::request(Method::GET, &self.path, None);
         match self.ctx.client().await?.request::<Object>(get).await {

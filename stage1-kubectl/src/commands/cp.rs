@@ -160,23 +160,22 @@ async fn copy_to_pod(
     let (from, name) = (local.to_string(), name.to_string());
     let packing = tokio::task::spawn_blocking(move || archive::pack(Path::new(&from), &name, writer));
     let outcome = remote(ctx, pod, &container, &command, Some(receiver), tokio::io::stdout()).await;
-    let packed = packing.await;
-    match outcome {
-        Ok(Outcome::Success) => {}
-        Ok(other) => return ended(other),
-        Err(failure) => {
-            // What we sent to a side that was gone can take its last words with it. A program that isn't there says so again.
-            let nothing = None::<tokio::io::Empty>;
-            let again = remote(ctx, pod, &container, &["tar", "--help"], nothing, tokio::io::sink()).await;
-            return match again {
-                Ok(failed @ Outcome::Failed(_)) => ended(failed),
-                _ => Err(failure),
-            };
+    let packed = packing.await.map_err(|_| Failure::message("packing the files was interrupted"))?;
+    let failure = match (outcome, packed) {
+        (Ok(Outcome::Success), Ok(())) => return Ok(()),
+        // The other side took less than the whole, and didn't say why.
+        (Ok(Outcome::Success), Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            Failure::message(format!("tar in container {container} ended before it had read {local}"))
         }
-    }
-    match packed {
-        Ok(packed) => Ok(packed.map_err(|e| Failure::message(e.to_string()))?),
-        Err(_) => Err(Failure::message("packing the files was interrupted")),
+        (Ok(Outcome::Success), Err(error)) => return Err(error.into()),
+        (Ok(other), _) => return ended(other),
+        (Err(failure), _) => failure,
+    };
+    // What we sent to a side that was gone can take its last words with it. A program that isn't there says so again.
+    let nothing = None::<tokio::io::Empty>;
+    match remote(ctx, pod, &container, &["tar", "--help"], nothing, tokio::io::sink()).await {
+        Ok(failed @ Outcome::Failed(_)) => ended(failed),
+        _ => Err(failure),
     }
 }
 

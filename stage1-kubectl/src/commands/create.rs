@@ -160,12 +160,14 @@ async fn create(
         // Without a server the object is shown as it is, only its namespace isn't known.
         Err(Failure::Client(ClientError::Connection { .. })) if alone => {
             save(&mut object);
+            ctx.record(&mut object);
             return Ok(object);
         }
         Err(failure) => return Err(failure),
     };
     let namespace = builder::place(ctx, resource, &mut object)?;
     save(&mut object);
+    ctx.record(&mut object);
     if dry_run == DryRun::Client {
         return Ok(object);
     }

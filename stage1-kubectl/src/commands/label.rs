@@ -203,6 +203,10 @@ async fn change_one(
             None => ctx.print(&format!("{} {key:?} not found.\n", what.word())),
         }
     }
+    // What no server gets is nobody's change.
+    if target.is_some() && dry_run != DryRun::Client {
+        ctx.record(&mut after);
+    }
     if !args.resource_version.is_empty() {
         after.set_resource_version(&args.resource_version);
     }

@@ -10,7 +10,7 @@
 
 use clap::{CommandFactory, FromArgMatches};
 
-use super::Kubectl;
+use super::{Kubectl, record};
 use crate::failure::Failure;
 
 /// Reads a command line.
@@ -18,8 +18,11 @@ use crate::failure::Failure;
 /// # Errors
 /// clap's, see [`usage_failure`]; also when it is help that was asked for.
 pub fn parse(arguments: &[String]) -> Result<Kubectl, clap::Error> {
-    let matches = lenient(Kubectl::command()).try_get_matches_from(arguments)?;
-    Kubectl::from_arg_matches(&matches)
+    let mut kubectl = lenient(record::with_flag(Kubectl::command()));
+    let matches = kubectl.try_get_matches_from_mut(arguments)?;
+    let mut parsed = Kubectl::from_arg_matches(&matches)?;
+    parsed.flags.record = record::of(&kubectl, &matches, arguments.first().map_or("kubectl", String::as_str));
+    Ok(parsed)
 }
 
 /// Flags take any word as their value, and may come again.

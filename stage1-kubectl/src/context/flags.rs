@@ -13,6 +13,9 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalFlags {
+    /// What `--record` keeps.
+    #[arg(skip)]
+    pub record: crate::commands::record::Record,
     /// Path to the kubeconfig file to use for CLI requests.
     #[arg(
         help = "Path to the kubeconfig file to use for CLI requests.",

@@ -54,24 +54,35 @@ pub(super) fn all(pipeline: &Pipeline) {
 }
 
 fn wait_for(pipeline: &Pipeline, rule: &str, about: &[&str]) {
-    pipeline.wait(&format!("why blames {rule} for {about:?}"), || blamed(pipeline, about) == [rule]);
+    let mut last = Vec::new();
+    pipeline.wait(&format!("why blames {rule} for {about:?}"), || {
+        let found = blamed(pipeline, about);
+        if found != last {
+            println!("why {about:?}: {found:?}, to be {rule}");
+        }
+        last = found;
+        last == [rule]
+    });
 }
 
 /// What goes wrong before a request is answered.
 fn on_the_way(pipeline: &Pipeline) {
     let rejected = reader_config(pipeline, "no-such-token").display().to_string();
+    let lost = lost_config(pipeline, &rejected);
     let file = pipeline.dir().join("unsent.yaml");
     std::fs::write(
         &file,
         "apiVersion: v1\nkind: Pod\nmetadata: {name: unsent}\nspec: {containers: [{name: c, image: x}]}\n",
     )
     .unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--as=nobody", "pod/cat"], "forbidden"),
         (&["--kubeconfig", &rejected, "pod/cat"], "credential-rejected"),
         (&["--context=nosuch", "pod/cat"], "kubeconfig-unusable"),
         (&["--tls-server-name=other.example", "pod/cat"], "tls-mismatch"),
-        (&["--server=https://none.invalid:1", "pod/cat"], "server-name-unresolved"),
+        // The address that the kubeconfig has would answer.
+        (&["--server=https://none.invalid:1", "pod/cat"], "endpoint-wrong"),
+        (&["--kubeconfig", &lost, "pod/cat"], "server-name-unresolved"),
         (&["-f", file.to_str().unwrap()], "not-applied"),
     ];
     for (about, rule) in cases {
@@ -82,6 +93,16 @@ fn on_the_way(pipeline: &Pipeline) {
             said(pipeline, &[&["why"], about].concat()).0
         );
     }
+}
+
+/// A kubeconfig whose only server has a name that there isn't.
+fn lost_config(pipeline: &Pipeline, like: &str) -> String {
+    let mut config: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(like).unwrap()).unwrap();
+    config["clusters"][0]["cluster"]["server"] = "https://none.invalid:1".into();
+    let file = pipeline.dir().join("lost.kubeconfig");
+    std::fs::write(&file, config.to_string()).unwrap();
+    file.display().to_string()
 }
 
 /// The rules that `kubectl why` blames.

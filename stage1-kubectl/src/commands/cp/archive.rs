@@ -26,6 +26,8 @@ pub(super) struct Unpacking {
 pub(super) fn pack(from: &Path, name: &str, to: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(to);
     archive.follow_symlinks(false);
+    // A file's holes travel as zeros: GNU's sparse entries are unknown to busybox, and to the reader of archives in Go.
+    archive.sparse(false);
     pack_into(&mut archive, from, Path::new(name))?;
     archive.finish()
 }
@@ -168,6 +170,18 @@ mod tests {
         assert_eq!(warnings, "");
         assert_eq!(fs::read_to_string(target.join("a/b/c")).unwrap(), "text");
         assert!(target.join("empty").is_dir());
+    }
+
+    #[test]
+    fn a_file_with_holes_is_packed_as_a_plain_file() {
+        let from = tempfile::tempdir().unwrap();
+        let path = from.path().join("holes");
+        fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let mut bytes = Vec::new();
+        pack(&path, "data", &mut bytes).unwrap();
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let entry = archive.entries().unwrap().next().unwrap().unwrap();
+        assert_eq!((entry.header().entry_type(), entry.size()), (tar::EntryType::Regular, 1 << 20));
     }
 
     #[test]

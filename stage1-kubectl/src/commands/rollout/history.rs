@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{DryRun, Target, print_result};
 use crate::commands::apply::LAST_APPLIED;
+use crate::commands::record::CHANGE_CAUSE;
 use crate::context::Context;
 use crate::describe::{doc::Doc, pod_template};
 use crate::failure::Failure;
@@ -20,7 +21,6 @@ use crate::printers::{self, Printer, zero_values};
 use crate::request::{self, ListParams, PatchType, query};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
-const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// One state that the workload was in.
 struct Revision {

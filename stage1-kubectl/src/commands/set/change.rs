@@ -62,7 +62,10 @@ pub async fn each(
             let mut after = manifest.object.clone();
             match change(&mut after) {
                 Ok(()) if after == manifest.object => {}
-                Ok(()) => print_local(ctx, output.as_ref(), after, done)?,
+                Ok(()) => {
+                    ctx.record(&mut after);
+                    print_local(ctx, output.as_ref(), after, done)?;
+                }
                 Err(failure) => failures.push(failure),
             }
         }
@@ -78,6 +81,7 @@ pub async fn each(
             if after == before {
                 return Ok(());
             }
+            ctx.record(&mut after);
             let result = match dry_run {
                 DryRun::Client => after,
                 _ => send_change(ctx, &target, &before, &after, &flags.field_manager, dry_run).await?,

@@ -41,19 +41,24 @@ fn find(facts: &Facts) -> Vec<Finding> {
                 .iter()
                 .filter(|one| !one.is_ready() && !one.is_init)
                 .map(|one| {
-                    let state = one.waiting().map_or("runs", |(reason, _)| reason);
+                    let state = match one.waiting() {
+                        Some((reason, _)) => reason,
+                        None if one.status("/state/terminated").is_some() => "has ended",
+                        None => "runs",
+                    };
                     format!("{} {state}", one.name)
                 })
                 .collect();
+            // With every container ready, it is the pod's gates that aren't.
+            let states = match states.as_slice() {
+                [] => "its containers are ready, it isn't".to_owned(),
+                states => states.join(", "),
+            };
             Some(
                 Finding::at(pod, &format!("{at}/status"))
                     .severity(severity)
                     .proof(pod, &format!("{at}/message"))
-                    .message(format!(
-                        "{} hasn't been Ready for {since} s: {}",
-                        ObjectRef::of(pod),
-                        states.join(", ")
-                    ))
+                    .message(format!("{} hasn't been Ready for {since} s: {states}", ObjectRef::of(pod)))
                     .next(format!("kubectl describe {}", ObjectRef::of(pod).arguments())),
             )
         })
@@ -76,6 +81,20 @@ mod tests {
 
     use super::{RULE, fault};
     use crate::why::worlds::only;
+
+    #[test]
+    fn what_its_containers_do_is_told_also_when_they_are_not_the_reason() {
+        let state = |world: crate::why::worlds::World| {
+            let message = only(&RULE, world).message;
+            message.rsplit_once(": ").map(|(_, state)| state.to_owned()).unwrap_or_default()
+        };
+        assert_eq!(state(fault()), "c runs");
+        let at = "/status/containerStatuses/0";
+        let ended = fault().set("Pod/web-a", &format!("{at}/state"), json!({"terminated": {"exitCode": 0}}));
+        assert_eq!(state(ended), "c has ended");
+        let gated = fault().set("Pod/web-a", &format!("{at}/ready"), json!(true));
+        assert_eq!(state(gated), "its containers are ready, it isn't");
+    }
 
     #[test]
     fn what_has_just_begun_is_on_its_way() {
