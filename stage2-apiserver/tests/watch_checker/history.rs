@@ -87,9 +87,22 @@ impl History {
         // What the list says stands for what came before the history began.
         let mut state: BTreeMap<Key, Event> = segment.listed.clone();
         let mut expected: Vec<(u64, &'static str, Key)> = Vec::new();
+        // What a watcher heard last before a kill may have reached nobody else; it still is what this watcher goes on from.
+        let (told, untold): (Vec<&Event>, Vec<&Event>) = segment
+            .events
+            .iter()
+            .filter(|event| event.kind != "BOOKMARK")
+            .partition(|event| self.is_watched(&event.key.0, event.revision));
+        let mut untold = untold.into_iter().peekable();
         for (revision, change) in
             self.changes.range((Bound::Excluded(segment.from), Bound::Included(segment.to.max(segment.from))))
         {
+            while let Some(event) = untold.next_if(|event| event.revision < *revision) {
+                match event.kind.as_str() {
+                    "DELETED" => drop(state.remove(&event.key)),
+                    _ => drop(state.insert(event.key.clone(), event.clone())),
+                }
+            }
             if scope.namespace.as_ref().is_some_and(|namespace| *namespace != change.key.0) {
                 continue;
             }
@@ -116,10 +129,6 @@ impl History {
                 state.remove(&change.key);
             }
         }
-        // What a watcher heard last before a kill may have reached nobody else.
-        let is_told =
-            |event: &&Event| event.kind != "BOOKMARK" && self.is_watched(&event.key.0, event.revision);
-        let told: Vec<&Event> = segment.events.iter().filter(is_told).collect();
         for (at, (revision, kind, key)) in expected.iter().enumerate() {
             match told.get(at) {
                 Some(event) if event.revision == *revision && event.kind == *kind && event.key == *key => {}
@@ -233,4 +242,26 @@ fn a_lost_write_is_noticed() {
     assert_eq!(lost(unseen(), deletion(now.checked_sub(Duration::from_secs(1)))), 1, "it was deleted before");
     let history = History::of(std::slice::from_ref(&witness), &[write(12, "another's")]);
     assert_eq!(history.check(&witness).len(), 1, "two say different things of one revision");
+}
+
+#[test]
+fn what_only_one_watcher_heard_is_where_it_goes_on_from() {
+    let key = ("default".to_owned(), "cm-1".to_owned());
+    let event = |kind: &str, revision: u64, half: &str| Event {
+        kind: kind.into(),
+        key: key.clone(),
+        revision,
+        content: revision.to_string(),
+        half: half.into(),
+    };
+    let segment = |from, events: Vec<Event>, to| Segment { listed: BTreeMap::new(), from, events, to };
+    // Those who watch everything listed again at 15, after a kill at 12.
+    let relisted = vec![segment(10, vec![], 12), segment(15, vec![event("MODIFIED", 16, "a")], 20)];
+    let whole = Seen { scope: Scope::all(), segments: relisted, resumed: 0 };
+    let scope = Scope { half: Some("b".into()), ..Scope::all() };
+    let history = History::of(std::slice::from_ref(&whole), &[]);
+    let wrong = |events| history.content(&segment(10, events, 20), &scope).len();
+    assert_eq!(wrong(vec![event("ADDED", 13, "b"), event("DELETED", 16, "b")]), 0);
+    assert_eq!(wrong(vec![event("DELETED", 16, "b")]), 1, "it never was there");
+    assert_eq!(wrong(vec![event("ADDED", 13, "b")]), 1, "it left");
 }
